@@ -1,0 +1,2 @@
+//! Floor.
+fn main() {}

@@ -1,0 +1,1 @@
+//! oxb-bench
