@@ -1,1 +1,29 @@
-//! oxb-py
+//! The extension `oxbrook._core`: binds the dispatch core and the HTTP engine to Python.
+//!
+//! It converts and schedules and decides nothing about HTTP, queues or time; those live in the two
+//! crates below it. `worker` runs handlers on an asyncio loop, `engine` hands requests to workers, the
+//! rest turns values from one side into values of the other.
+//!
+//! Invariant 1 of ARCHITECTURE.md: no code here that an I/O thread runs attaches to the interpreter.
+
+mod errors;
+mod json;
+mod reply;
+mod request;
+mod values;
+
+mod worker;
+
+use pyo3::prelude::*;
+
+/// The module as Python imports it. It needs no GIL, so importing it never turns the GIL back on.
+#[pymodule(gil_used = false)]
+fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    errors::register(module)?;
+    json::register(module)?;
+    reply::register(module)?;
+    request::register(module)?;
+    values::register(module)?;
+    worker::register(module)?;
+    Ok(())
+}

@@ -1,0 +1,8 @@
+//! The `Request` a handler sees (api.md 3).
+
+use pyo3::prelude::*;
+
+/// Adds this file's names to the extension module.
+pub(crate) fn register(_module: &Bound<'_, PyModule>) -> PyResult<()> {
+    Ok(())
+}
