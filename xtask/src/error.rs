@@ -1,0 +1,58 @@
+//! What a subcommand reports when it stops: one line a person can act on.
+//!
+//! **Invariant:** the text says what failed and, where there is one, what to do; the exit status is
+//! 2 for a wrong command line and 1 for everything else.
+
+use std::fmt;
+
+/// Why a subcommand stopped.
+#[derive(Debug)]
+pub(crate) enum Error {
+    /// The command line was wrong: exit status 2.
+    Usage(String),
+    /// A step failed: exit status 1.
+    Failed(String),
+}
+
+impl Error {
+    /// A failed step, in words.
+    pub(crate) fn failed(text: impl Into<String>) -> Self {
+        Self::Failed(text.into())
+    }
+
+    /// The exit status of the process.
+    pub(crate) fn exit_status(&self) -> u8 {
+        match self {
+            Self::Usage(_) => 2,
+            Self::Failed(_) => 1,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Usage(text) | Self::Failed(text) => formatter.write_str(text),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<lexopt::Error> for Error {
+    fn from(error: lexopt::Error) -> Self {
+        Self::Usage(error.to_string())
+    }
+}
+
+/// Names what was being done when an I/O call failed.
+pub(crate) trait Context<T> {
+    /// Puts `doing` in front of the system's text.
+    fn context(self, doing: impl FnOnce() -> String) -> Result<T, Error>;
+}
+
+impl<T> Context<T> for std::io::Result<T> {
+    fn context(self, doing: impl FnOnce() -> String) -> Result<T, Error> {
+        self.map_err(|error| Error::Failed(format!("{}: {error}", doing())))
+    }
+}
