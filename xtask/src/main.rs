@@ -9,7 +9,9 @@ mod error;
 mod interpreter;
 mod older_pyo3;
 mod process;
+mod serve;
 mod setup;
+mod test;
 mod workspace;
 
 use std::process::ExitCode;
@@ -54,6 +56,8 @@ fn dispatch() -> Result<(), Error> {
     };
     match command.as_str() {
         "setup" => setup::run(arguments),
+        "serve" => serve::run(arguments),
+        "test" => test::run(arguments),
         "bench" => bench::run(arguments),
         other => Err(Error::Usage(format!("no command `{other}`\n\n{HELP}"))),
     }
