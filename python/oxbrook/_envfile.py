@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import MutableMapping
 
-ASSIGNMENT = re.compile(r"(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*(.*)", re.DOTALL)
+ASSIGNMENT = re.compile(r"(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)[ \t]*=(.*)", re.DOTALL)
 DOUBLE_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 ESCAPES = {"n": "\n", "t": "\t", '"': '"', "\\": "\\"}
@@ -53,7 +53,11 @@ def read(path: str) -> dict[str, str]:
 
 
 def parse_value(text: str) -> str:
-    """Undo the quoting of one value, given without surrounding blanks."""
+    """Return the value written after the `=` of a line."""
+    if "\0" in text:
+        raise ValueError("a value cannot hold NUL")
+    unquoted = re.split(r"[ \t]#", text, maxsplit=1)[0].strip()
+    text = text.lstrip()
     if text.startswith("'"):
         end = text.find("'", 1)
         if end < 0:
@@ -66,10 +70,8 @@ def parse_value(text: str) -> str:
         # An escape that is none of the four stays as written.
         value = ESCAPE.sub(lambda found: ESCAPES.get(found[1], found[0]), match[1])
         rest = text[match.end() :]
-    elif text.startswith("#"):
-        return ""
     else:
-        return re.split(r"[ \t]#", text, maxsplit=1)[0].rstrip()
+        return unquoted
     if AFTER_VALUE.fullmatch(rest) is None:
         raise ValueError("unexpected text after the closing quote")
     return value

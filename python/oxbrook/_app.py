@@ -1,0 +1,269 @@
+"""`App`: what a program declares, and the two ways to serve it.
+
+Invariant: two apps of one process share nothing; a decorator registers on the app it is called on.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from oxbrook._options import MAX_MESSAGE, ServerOptions
+from oxbrook._routing import HandlerT, Route, RouteOptions, RouteTable
+from oxbrook._state import State
+
+if TYPE_CHECKING:
+    from oxbrook._server import ServerHandle
+
+Path = str | os.PathLike[str]
+
+
+class App:
+    """An application: routes, and the options they share (api.md 1.1).
+
+    `openapi_url`, `docs_url` and `mcp_url` accept `None` alone until the features behind them are built.
+    `debug=True` lets the text of an exception reach a client.
+    """
+
+    def __init__(
+        self,
+        title: str = "Oxbrook",
+        version: str = "0.1.0",
+        description: str = "",
+        openapi_url: None = None,
+        docs_url: None = None,
+        mcp_url: None = None,
+        debug: bool = False,
+    ) -> None:
+        for name, value in (("openapi_url", openapi_url), ("docs_url", docs_url), ("mcp_url", mcp_url)):
+            if value is not None:
+                raise ValueError(f"{name} is not built yet: only None is accepted")
+        self.title = title
+        self.version = version
+        self.description = description
+        self.openapi_url = openapi_url
+        self.docs_url = docs_url
+        self.mcp_url = mcp_url
+        self.debug = debug
+        self.state = State({})
+        self.workers: int | None = None
+        self._table = RouteTable()
+
+    @property
+    def routes(self) -> list[Route]:
+        """The routes in order of registration; a new list each time."""
+        return list(self._table.routes)
+
+    def route(
+        self,
+        method: str,
+        path: str,
+        *,
+        cancel_on_disconnect: bool = True,
+        blocking: bool = False,
+        inline: bool = False,
+        status: int = 200,
+        max_body: int | None = None,
+    ) -> Callable[[HandlerT], HandlerT]:
+        """Register the decorated function for `method` and `path`; it is returned unchanged.
+
+        `cancel_on_disconnect`: whether a client that leaves cancels the handler. `blocking`: run a plain
+        function on the thread pool. `inline`: run it on the loop itself. `status`: of a value that brings none.
+        `max_body`: bytes, in place of the server's.
+
+        Raises: ValueError or TypeError for whatever is wrong with it, naming the decorator's place.
+        """
+        options = RouteOptions(cancel_on_disconnect, blocking, inline, status, max_body)
+        return self._table.decorator(method, path, options, sys._getframe(1))
+
+    def get(
+        self,
+        path: str,
+        *,
+        cancel_on_disconnect: bool = True,
+        blocking: bool = False,
+        inline: bool = False,
+        status: int = 200,
+        max_body: int | None = None,
+    ) -> Callable[[HandlerT], HandlerT]:
+        """Register a handler of `GET`; see `route`."""
+        options = RouteOptions(cancel_on_disconnect, blocking, inline, status, max_body)
+        return self._table.decorator("GET", path, options, sys._getframe(1))
+
+    def post(
+        self,
+        path: str,
+        *,
+        cancel_on_disconnect: bool = True,
+        blocking: bool = False,
+        inline: bool = False,
+        status: int = 200,
+        max_body: int | None = None,
+    ) -> Callable[[HandlerT], HandlerT]:
+        """Register a handler of `POST`; see `route`."""
+        options = RouteOptions(cancel_on_disconnect, blocking, inline, status, max_body)
+        return self._table.decorator("POST", path, options, sys._getframe(1))
+
+    def put(
+        self,
+        path: str,
+        *,
+        cancel_on_disconnect: bool = True,
+        blocking: bool = False,
+        inline: bool = False,
+        status: int = 200,
+        max_body: int | None = None,
+    ) -> Callable[[HandlerT], HandlerT]:
+        """Register a handler of `PUT`; see `route`."""
+        options = RouteOptions(cancel_on_disconnect, blocking, inline, status, max_body)
+        return self._table.decorator("PUT", path, options, sys._getframe(1))
+
+    def patch(
+        self,
+        path: str,
+        *,
+        cancel_on_disconnect: bool = True,
+        blocking: bool = False,
+        inline: bool = False,
+        status: int = 200,
+        max_body: int | None = None,
+    ) -> Callable[[HandlerT], HandlerT]:
+        """Register a handler of `PATCH`; see `route`."""
+        options = RouteOptions(cancel_on_disconnect, blocking, inline, status, max_body)
+        return self._table.decorator("PATCH", path, options, sys._getframe(1))
+
+    def delete(
+        self,
+        path: str,
+        *,
+        cancel_on_disconnect: bool = True,
+        blocking: bool = False,
+        inline: bool = False,
+        status: int = 200,
+        max_body: int | None = None,
+    ) -> Callable[[HandlerT], HandlerT]:
+        """Register a handler of `DELETE`; see `route`."""
+        options = RouteOptions(cancel_on_disconnect, blocking, inline, status, max_body)
+        return self._table.decorator("DELETE", path, options, sys._getframe(1))
+
+    def run(
+        self,
+        host: str = "127.0.0.1",
+        port: int = 8000,
+        workers: int | None = None,
+        max_concurrency: int = 1024,
+        max_body: int = 16_777_216,
+        request_timeout: float = 30.0,
+        shutdown_grace: float = 10.0,
+        max_connections: int = 2048,
+        max_message: int = MAX_MESSAGE,
+        blocking_threads: int | None = None,
+        *,
+        uds: Path | None = None,
+        uds_mode: int = 0o660,
+        fd: int | None = None,
+        backlog: int = 2048,
+        io_threads: int | None = None,
+        max_buffered: int = 268_435_456,
+        queue_timeout: float | None = None,
+        header_timeout: float = 15.0,
+        keep_alive_timeout: float = 75.0,
+        body_timeout: float = 30.0,
+        write_timeout: float = 30.0,
+        loop: str = "auto",
+    ) -> None:
+        """Serve until a stop signal; durations in seconds, sizes in bytes (api.md 1.2).
+
+        Raises: ValueError or TypeError for an option; RuntimeError, starting `bind `, where it cannot listen.
+        """
+        server = self.build_server(
+            host,
+            port,
+            workers,
+            max_concurrency,
+            max_body,
+            request_timeout,
+            shutdown_grace,
+            max_connections,
+            max_message,
+            True,
+            blocking_threads,
+            uds=uds,
+            uds_mode=uds_mode,
+            fd=fd,
+            backlog=backlog,
+            io_threads=io_threads,
+            max_buffered=max_buffered,
+            queue_timeout=queue_timeout,
+            header_timeout=header_timeout,
+            keep_alive_timeout=keep_alive_timeout,
+            body_timeout=body_timeout,
+            write_timeout=write_timeout,
+            loop=loop,
+        )
+        try:
+            server.serve()
+        except KeyboardInterrupt:
+            pass
+
+    def build_server(
+        self,
+        host: str,
+        port: int,
+        workers: int | None,
+        max_concurrency: int,
+        max_body: int,
+        request_timeout: float,
+        shutdown_grace: float,
+        max_connections: int,
+        max_message: int,
+        announce: bool = False,
+        blocking_threads: int | None = None,
+        *,
+        uds: Path | None = None,
+        uds_mode: int = 0o660,
+        fd: int | None = None,
+        backlog: int = 2048,
+        io_threads: int | None = None,
+        max_buffered: int = 268_435_456,
+        queue_timeout: float | None = None,
+        header_timeout: float = 15.0,
+        keep_alive_timeout: float = 75.0,
+        body_timeout: float = 30.0,
+        write_timeout: float = 30.0,
+        loop: str = "auto",
+    ) -> ServerHandle:
+        """Prepare a server and start nothing; `serve()` of the handle does. `announce`: print the banner.
+
+        Raises: ValueError or TypeError for an option, RuntimeError for a loop that is not installed.
+        """
+        options = ServerOptions(
+            host=host,
+            port=port,
+            workers=workers,
+            max_concurrency=max_concurrency,
+            max_body=max_body,
+            request_timeout=request_timeout,
+            shutdown_grace=shutdown_grace,
+            max_connections=max_connections,
+            max_message=max_message,
+            announce=announce,
+            blocking_threads=blocking_threads,
+            uds=None if uds is None else os.fspath(uds),
+            uds_mode=uds_mode,
+            fd=fd,
+            backlog=backlog,
+            io_threads=io_threads,
+            max_buffered=max_buffered,
+            queue_timeout=queue_timeout,
+            header_timeout=header_timeout,
+            keep_alive_timeout=keep_alive_timeout,
+            body_timeout=body_timeout,
+            write_timeout=write_timeout,
+            loop=loop,
+        )
+        from oxbrook._server import ServerHandle
+
+        return ServerHandle(self, options)

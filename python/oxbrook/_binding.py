@@ -1,0 +1,301 @@
+"""How the parameters of a handler bind: which one is the request, which are read from path and query.
+
+The rules are api.md 2.1, 2.4 and 2.5; values are coerced in Rust, here the declarations are read.
+
+Invariant: every parameter of a bound handler is given on every call, so none is ever left to chance; what has
+no rule is a `TypeError` at registration.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import enum
+import inspect
+import sys
+import types
+import typing
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal, get_args, get_origin
+
+from oxbrook._core import Request
+
+KINDS: Final[Mapping[object, str]] = {
+    str: "str",
+    int: "int",
+    float: "float",
+    bool: "bool",
+    uuid.UUID: "uuid",
+    datetime.date: "date",
+    datetime.datetime: "datetime",
+    decimal.Decimal: "decimal",
+}
+BY_NAME: Final[Mapping[str, object]] = {
+    "Request": Request,
+    "Any": Any,
+    "UUID": uuid.UUID,
+    "date": datetime.date,
+    "datetime": datetime.datetime,
+    "Decimal": decimal.Decimal,
+}
+SUPPORTED: Final = "str, int, float, bool, UUID, date, datetime, Decimal, an Enum or a Literal of str or int"
+EMPTY: Final = inspect.Parameter.empty
+
+Presence = Literal["required", "optional", "default"]
+Source = Literal["path", "query"]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One path or query parameter of a route, as `App.routes` lists it.
+
+    `kind` is one of `str int float bool uuid date datetime decimal enum literal`; `choices` holds the members
+    of an enum or the values of a `Literal`, in the order of declaration, and is None for other kinds.
+    """
+
+    name: str
+    kind: str
+    source: Source
+    presence: Presence
+    alias: str | None = None
+    is_list: bool = False
+    default: object = None
+    choices: tuple[object, ...] | None = None
+    is_keyword_only: bool = False
+
+
+@dataclass(frozen=True)
+class Binding:
+    """How a handler is called: its parameters in signature order, and where the request goes.
+
+    `request_index` is the request's place among the positional arguments (None: not given positionally);
+    `request_keyword` its name when it is keyword-only.
+    """
+
+    parameters: tuple[Parameter, ...]
+    request_index: int | None
+    request_keyword: str | None
+
+
+class Unsupported(TypeError):
+    """An annotation that is no supported type; the text says why where there is more to say."""
+
+
+def bind(
+    fn: Callable[..., object],
+    name: str,
+    placeholders: Mapping[str, bool],
+    local_names: Mapping[str, object] = types.MappingProxyType({}),
+) -> Binding:
+    """Bind the parameters of `fn` to a path with these placeholders (name to whether it is a catch-all).
+
+    `local_names` are those a string annotation may use beside the module's and the closure's.
+
+    Raises: TypeError naming the handler and the parameter.
+    """
+    found = [
+        parameter.replace(annotation=resolve(parameter.annotation, fn, local_names))
+        for parameter in signature(fn, name).parameters.values()
+        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    ]
+    for placeholder in placeholders:
+        if all(parameter.name != placeholder for parameter in found):
+            raise TypeError(f"handler {name} does not accept the path placeholder {{{placeholder}}}")
+    request = find_request(found, name, placeholders)
+    request_index = request_keyword = None
+    parameters = []
+    for index, parameter in enumerate(found):
+        if parameter is request:
+            if parameter.kind is parameter.KEYWORD_ONLY:
+                request_keyword = parameter.name
+            else:
+                request_index = index
+            continue
+        try:
+            if parameter.name in placeholders:
+                parameters.append(path_parameter(parameter, placeholders[parameter.name]))
+            else:
+                parameters.append(query_parameter(parameter))
+        except Unsupported as error:
+            raise TypeError(f"handler {name}, parameter {parameter.name!r}: {error}") from None
+    return Binding(tuple(parameters), request_index, request_keyword)
+
+
+def find_request(
+    found: list[inspect.Parameter], name: str, placeholders: Mapping[str, bool]
+) -> inspect.Parameter | None:
+    """Return the parameter that receives the request, by the first of the three rules that applies."""
+    annotated = [parameter for parameter in found if parameter.annotation is Request]
+    if len(annotated) > 1:
+        names = " and ".join(repr(parameter.name) for parameter in annotated)
+        raise TypeError(f"handler {name} takes the Request twice: {names}")
+    if annotated:
+        return annotated[0]
+    for parameter in found:
+        if parameter.name == "request" and "request" not in placeholders:
+            return parameter
+    if found:
+        first = found[0]
+        is_untyped = first.name == "_" or first.annotation in (EMPTY, Any, object)
+        if first.default is EMPTY and first.name not in placeholders and is_untyped:
+            return first
+    return None
+
+
+def path_parameter(parameter: inspect.Parameter, is_catch_all: bool) -> Parameter:
+    """Declare the parameter of a placeholder; an unannotated one is `str`, a default is never used."""
+    annotation = str if parameter.annotation is EMPTY else parameter.annotation
+    if is_catch_all and annotation is not str:
+        raise Unsupported(f"{{*{parameter.name}}} must be annotated str, not {show(annotation)}")
+    inner, is_optional, is_list = unwrap(annotation)
+    if is_optional or is_list:
+        raise Unsupported(f"a path parameter cannot be {show(annotation)}: it is always there, and once")
+    kind, choices = kind_of(inner)
+    return Parameter(
+        name=parameter.name,
+        kind=kind,
+        source="path",
+        presence="required",
+        choices=choices,
+        is_keyword_only=parameter.kind is parameter.KEYWORD_ONLY,
+    )
+
+
+def query_parameter(parameter: inspect.Parameter) -> Parameter:
+    """Declare a query parameter: `T`, `T | None`, `list[T]` or `list[T] | None`, with or without a default."""
+    if parameter.annotation is EMPTY:
+        raise Unsupported(
+            f"has no annotation and is no path placeholder: annotate it as Request or with {SUPPORTED}"
+        )
+    inner, is_optional, is_list = unwrap(parameter.annotation)
+    kind, choices = kind_of(inner)
+    has_default = parameter.default is not EMPTY
+    return Parameter(
+        name=parameter.name,
+        kind=kind,
+        source="query",
+        presence="default" if has_default else "optional" if is_optional else "required",
+        is_list=is_list,
+        default=parameter.default if has_default else None,
+        choices=choices,
+        is_keyword_only=parameter.kind is parameter.KEYWORD_ONLY,
+    )
+
+
+def unwrap(annotation: object) -> tuple[object, bool, bool]:
+    """Take `| None` and `list[...]` off; return the type, whether it is optional, whether it is a list."""
+    is_optional = False
+    if get_origin(annotation) in (typing.Union, types.UnionType):
+        others = [part for part in get_args(annotation) if part is not types.NoneType]
+        if len(others) != 1:
+            raise Unsupported(f"{show(annotation)} is not supported: of unions only T | None is")
+        annotation, is_optional = bare(others[0]), True
+    if annotation is list or annotation is typing.List:  # noqa: UP006 (what a user may have written)
+        raise Unsupported("a bare list is not supported: say of what, as list[str]")
+    if get_origin(annotation) is list:
+        return bare(get_args(annotation)[0]), is_optional, True
+    return annotation, is_optional, False
+
+
+def kind_of(annotation: object) -> tuple[str, tuple[object, ...] | None]:
+    """Return the kind of a supported type, and its choices where it has some.
+
+    Raises: Unsupported.
+    """
+    if get_origin(annotation) is Literal:
+        values = get_args(annotation)
+        if all(type(value) in (str, int) for value in values):
+            return "literal", values
+        raise Unsupported(f"{show(annotation)} holds more than str and int")
+    if isinstance(annotation, enum.EnumMeta):
+        members: tuple[enum.Enum, ...] = tuple(annotation)
+        values = tuple(member.value for member in members)
+        if members and (
+            all(is_exactly(value, str) for value in values) or all(is_exactly(v, int) for v in values)
+        ):
+            return "enum", members
+        raise Unsupported(f"the values of {show(annotation)} must be all str or all int")
+    try:
+        kind = KINDS.get(annotation)
+    except TypeError:  # an annotation may be any object, unhashable ones included
+        kind = None
+    if kind is not None:
+        return kind, None
+    if is_model(annotation):
+        raise Unsupported(
+            f"{show(annotation)} is a pydantic model: bodies bound to a model are not built yet"
+        )
+    raise Unsupported(f"{show(annotation)} is not supported: annotate it as Request or with {SUPPORTED}")
+
+
+def is_exactly(value: object, of: type) -> bool:
+    """Whether a value is a `str` or an `int`; `bool` is an `int` only to Python."""
+    return isinstance(value, of) and not isinstance(value, bool)
+
+
+def is_model(annotation: object) -> bool:
+    """Whether it is a pydantic model; pydantic is not imported to find out."""
+    pydantic = sys.modules.get("pydantic")
+    return (
+        pydantic is not None and isinstance(annotation, type) and issubclass(annotation, pydantic.BaseModel)
+    )
+
+
+def signature(fn: Callable[..., object], name: str) -> inspect.Signature:
+    """Return the signature, annotations as far as they can be evaluated."""
+    try:
+        if sys.version_info >= (3, 14):
+            from annotationlib import Format
+
+            return inspect.signature(fn, annotation_format=Format.FORWARDREF)
+        return inspect.signature(fn)
+    except ValueError:
+        raise TypeError(f"handler {name} has no readable signature") from None
+
+
+def resolve(annotation: object, fn: Callable[..., object], local_names: Mapping[str, object]) -> object:
+    """Evaluate a string annotation; one that cannot be is taken by its last name (api.md 2.1)."""
+    if isinstance(annotation, typing.ForwardRef):
+        annotation = annotation.__forward_arg__
+    if isinstance(annotation, str):
+        text = annotation
+        try:
+            annotation = eval(text, {**local_names, **namespace(fn)})  # noqa: S307 (the program's own annotation)
+        except Exception:  # whatever it raises, it cannot be resolved
+            last = text.rpartition(".")[2].strip()
+            annotation = BY_NAME.get(last, text)
+        if isinstance(annotation, str) and annotation != text:
+            return resolve(annotation, fn, local_names)
+    return bare(annotation)
+
+
+def namespace(fn: Callable[..., object]) -> dict[str, Any]:
+    """Return the names an annotation of `fn` may use: its module's, then those its closure keeps."""
+    inner: Any = inspect.unwrap(fn)
+    inner = getattr(inner, "func", inner)  # functools.partial
+    inner = getattr(inner, "__func__", inner)
+    if not inspect.isfunction(inner):
+        inner = getattr(type(inner), "__call__", inner)
+    if not inspect.isfunction(inner):
+        return {}
+    names = dict(inner.__globals__)
+    names.update(inspect.getclosurevars(inner).nonlocals)
+    return names
+
+
+def bare(annotation: object) -> object:
+    """Take `Annotated` off."""
+    while get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    return annotation
+
+
+def show(annotation: object) -> str:
+    """Write an annotation the way it stands in source."""
+    if isinstance(annotation, str):
+        return repr(annotation)
+    if isinstance(annotation, type) and get_origin(annotation) is None:
+        return annotation.__qualname__
+    return str(annotation).replace("typing.", "")

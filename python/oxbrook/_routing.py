@@ -1,0 +1,192 @@
+"""Registration of a route: its options, the kind of its handler, and the record `App.routes` shows.
+
+Invariant: whatever is wrong with a route is raised here, when its decorator runs, and names the decorator's
+place; a request never meets a mistake of registration.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Final, Literal, TypeVar
+
+from oxbrook import _core
+from oxbrook._binding import Binding, Parameter, bind
+
+Handler = Callable[..., object]
+HandlerT = TypeVar("HandlerT", bound=Handler)
+Kind = Literal["async", "blocking", "inline"]
+
+METHOD: Final = re.compile(r"[A-Z0-9!#$%&'*+.^_`|~-]+")  # a token, RFC 9110 section 9.1
+
+
+@dataclass(frozen=True)
+class RouteOptions:
+    """The keyword options of a decorator, api.md 2.2; `max_body` in bytes."""
+
+    cancel_on_disconnect: bool
+    blocking: bool
+    inline: bool
+    status: int
+    max_body: int | None
+
+    def check(self) -> None:
+        """Raise ValueError for a value out of its range."""
+        status = self.status
+        if isinstance(status, bool) or not isinstance(status, int) or not 200 <= status <= 399:
+            raise ValueError("status must be an int from 200 to 399")
+        if self.max_body is not None and (type(self.max_body) is not int or self.max_body < 0):
+            raise ValueError("max_body must be None or an int of at least 0")
+
+
+@dataclass(frozen=True)
+class Route:
+    """One registered route, as `App.routes` lists it."""
+
+    method: str
+    path: str
+    fn: Handler
+    params: tuple[Parameter, ...]
+    blocking: bool
+    inline: bool
+    cancel_on_disconnect: bool
+    status: int
+    max_body: int | None
+    shape: str = field(repr=False)
+    place: str = field(repr=False)
+    binding: Binding = field(repr=False)
+
+    @property
+    def kind(self) -> Kind:
+        """How the handler runs, api.md 2.3."""
+        return "blocking" if self.blocking else "inline" if self.inline else "async"
+
+    @property
+    def name(self) -> str:
+        """The handler as `module.qualname`."""
+        return handler_name(self.fn)
+
+
+class RouteTable:
+    """The routes of one app in order of registration.
+
+    Invariant: no two have the same method and shape (api.md 2.4).
+    """
+
+    def __init__(self) -> None:
+        self.routes: list[Route] = []
+
+    def decorator(
+        self, method: str, path: str, options: RouteOptions, place: FrameType
+    ) -> Callable[[HandlerT], HandlerT]:
+        """Return the decorator that registers a handler; `place` is the frame the route is declared in.
+
+        Raises: ValueError or TypeError, now or from the decorator; the text ends with the decorator's `file:line`.
+        """
+        at = f"{place.f_code.co_filename}:{place.f_lineno}"
+        with naming(at):
+            options.check()
+            placeholders, shape = check_target(method, path)
+
+        def register(fn: HandlerT) -> HandlerT:
+            with naming(at):
+                if not callable(fn):
+                    raise TypeError(f"a handler must be a function, not {type(fn).__name__}")
+                check_kind(fn, options)
+                binding = bind(fn, handler_name(fn), placeholders, place.f_locals)
+                self.add(method.upper(), path, options, fn, binding, shape, at)
+            return fn
+
+        return register
+
+    def add(
+        self,
+        method: str,
+        path: str,
+        options: RouteOptions,
+        fn: Handler,
+        binding: Binding,
+        shape: str,
+        place: str,
+    ) -> None:
+        """Append a route whose parts are checked, unless it has the place of another."""
+        for other in self.routes:
+            if other.method == method and other.shape == shape:
+                raise ValueError(
+                    f"{method} {path} conflicts with {other.method} {other.path}, registered at {other.place}"
+                )
+        route = Route(
+            method=method,
+            path=path,
+            fn=fn,
+            params=binding.parameters,
+            blocking=options.blocking,
+            inline=options.inline,
+            cancel_on_disconnect=options.cancel_on_disconnect,
+            status=options.status,
+            max_body=options.max_body,
+            shape=shape,
+            place=place,
+            binding=binding,
+        )
+        self.routes.append(route)
+
+
+@contextmanager
+def naming(place: str) -> Iterator[None]:
+    """Add the decorator's place to the text of a mistake."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{error} ({place})") from None
+
+
+def check_target(method: str, path: str) -> tuple[dict[str, bool], str]:
+    """Return the placeholders of a path (name to whether it is a catch-all) and the path's shape.
+
+    Raises: TypeError or ValueError for a bad method or path.
+    """
+    if not isinstance(method, str):
+        raise TypeError(f"method must be a str, not {type(method).__name__}")
+    if METHOD.fullmatch(method.upper()) is None:
+        raise ValueError(f"{method!r} is not an HTTP method")
+    if not isinstance(path, str):
+        raise TypeError(f"path must be a str, not {type(path).__name__}")
+    names = _core.check_path(path)
+    return {name: f"{{*{name}}}" in path for name in names}, _core.shape(path)
+
+
+def check_kind(fn: Handler, options: RouteOptions) -> None:
+    """Refuse a handler whose way to run is not said, or said twice (api.md 2.3)."""
+    name = handler_name(fn)
+    if options.blocking and options.inline:
+        raise TypeError(f"handler {name}: blocking=True and inline=True exclude each other")
+    if is_kind(fn, inspect.isasyncgenfunction):
+        raise TypeError(f"handler {name} is an async generator: return Stream(...) around one instead")
+    if is_kind(fn, inspect.iscoroutinefunction):
+        if options.blocking:
+            raise TypeError(
+                f"handler {name} is async def, it already runs on the worker loop: drop blocking=True"
+            )
+        if options.inline:
+            raise TypeError(f"handler {name} is async def: inline=True is for a plain def")
+    elif not options.blocking and not options.inline:
+        raise TypeError(
+            f"handler {name} is a plain def: say blocking=True to run it on the thread pool, "
+            "or inline=True to run it on the worker loop when it neither blocks nor awaits"
+        )
+
+
+def is_kind(fn: Handler, test: Callable[[object], bool]) -> bool:
+    """Ask `test` of a function, or of the `__call__` of an object that is called like one."""
+    return test(fn) or test(getattr(type(fn), "__call__", None))
+
+
+def handler_name(fn: Handler) -> str:
+    """Return `module.qualname` of a function, or that of the class of any other callable."""
+    named = fn if hasattr(fn, "__qualname__") else type(fn)
+    return f"{named.__module__}.{named.__qualname__}"
