@@ -5,6 +5,7 @@ Invariant: two apps of one process share nothing; a decorator registers on the a
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Callable
@@ -70,8 +71,8 @@ class App:
         """Register the decorated function for `method` and `path`; it is returned unchanged.
 
         `cancel_on_disconnect`: whether a client that leaves cancels the handler. `blocking`: run a plain
-        function on the thread pool. `inline`: run it on the loop itself. `status`: of a value that brings none.
-        `max_body`: bytes, in place of the server's.
+        function on the thread pool. `inline`: run it on the loop itself. `status`: that of a value which
+        brings none. `max_body`: bytes, in place of the server's.
 
         Raises: ValueError or TypeError for whatever is wrong with it, naming the decorator's place.
         """
@@ -203,10 +204,8 @@ class App:
             write_timeout=write_timeout,
             loop=loop,
         )
-        try:
+        with contextlib.suppress(KeyboardInterrupt):
             server.serve()
-        except KeyboardInterrupt:
-            pass
 
     def build_server(
         self,

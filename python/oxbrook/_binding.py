@@ -164,7 +164,7 @@ def path_parameter(parameter: inspect.Parameter, is_catch_all: bool) -> Paramete
 
 
 def query_parameter(parameter: inspect.Parameter) -> Parameter:
-    """Declare a query parameter: `T`, `T | None`, `list[T]` or `list[T] | None`, with or without a default."""
+    """Declare a query parameter `T`, `T | None`, `list[T]` or `list[T] | None`, with or without default."""
     if parameter.annotation is EMPTY:
         raise Unsupported(
             f"has no annotation and is no path placeholder: annotate it as Request or with {SUPPORTED}"
@@ -262,7 +262,7 @@ def resolve(annotation: object, fn: Callable[..., object], local_names: Mapping[
     if isinstance(annotation, str):
         text = annotation
         try:
-            annotation = eval(text, {**local_names, **namespace(fn)})  # noqa: S307 (the program's own annotation)
+            annotation = eval(text, {**local_names, **namespace(fn)})
         except Exception:  # whatever it raises, it cannot be resolved
             last = text.rpartition(".")[2].strip()
             annotation = BY_NAME.get(last, text)
@@ -277,7 +277,7 @@ def namespace(fn: Callable[..., object]) -> dict[str, Any]:
     inner = getattr(inner, "func", inner)  # functools.partial
     inner = getattr(inner, "__func__", inner)
     if not inspect.isfunction(inner):
-        inner = getattr(type(inner), "__call__", inner)
+        inner = type(inner).__call__
     if not inspect.isfunction(inner):
         return {}
     names = dict(inner.__globals__)

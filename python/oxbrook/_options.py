@@ -50,9 +50,8 @@ class ServerOptions:
         if not isinstance(self.host, str):
             raise TypeError(f"host must be a str, not {type(self.host).__name__}")
         check_int("port", self.port, 0, 65535)
-        if self.uds is not None:
-            if not isinstance(self.uds, str) or not self.uds or "\0" in self.uds:
-                raise ValueError("uds must be the path of a socket file")
+        if self.uds is not None and (type(self.uds) is not str or not self.uds or "\0" in self.uds):
+            raise ValueError("uds must be the path of a socket file")
         check_int("uds_mode", self.uds_mode, 0, 0o777, "from 0 to 0o777")
         if self.fd is not None:
             if self.uds is not None:

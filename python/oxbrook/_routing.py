@@ -85,7 +85,7 @@ class RouteTable:
     ) -> Callable[[HandlerT], HandlerT]:
         """Return the decorator that registers a handler; `place` is the frame the route is declared in.
 
-        Raises: ValueError or TypeError, now or from the decorator; the text ends with the decorator's `file:line`.
+        Raises: ValueError or TypeError, here or from the decorator; the text ends with its `file:line`.
         """
         at = f"{place.f_code.co_filename}:{place.f_lineno}"
         with naming(at):
@@ -142,7 +142,8 @@ def naming(place: str) -> Iterator[None]:
     try:
         yield
     except (TypeError, ValueError) as error:
-        raise type(error)(f"{error} ({place})") from None
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{error} ({place})") from None
 
 
 def check_target(method: str, path: str) -> tuple[dict[str, bool], str]:
@@ -183,7 +184,7 @@ def check_kind(fn: Handler, options: RouteOptions) -> None:
 
 def is_kind(fn: Handler, test: Callable[[object], bool]) -> bool:
     """Ask `test` of a function, or of the `__call__` of an object that is called like one."""
-    return test(fn) or test(getattr(type(fn), "__call__", None))
+    return test(fn) or test(type(fn).__call__)
 
 
 def handler_name(fn: Handler) -> str:
