@@ -71,11 +71,6 @@ impl Environment {
         Ok(environment)
     }
 
-    /// The interpreter it was made from.
-    pub(crate) fn interpreter(&self) -> &Interpreter {
-        &self.interpreter
-    }
-
     /// The environment's own interpreter.
     pub(crate) fn python(&self) -> PathBuf {
         self.script("python")
@@ -83,8 +78,7 @@ impl Environment {
 
     /// A program the environment holds.
     pub(crate) fn script(&self, name: &str) -> PathBuf {
-        let folder = if cfg!(windows) { "Scripts" } else { "bin" };
-        self.folder.join("venv").join(folder).join(format!("{name}{}", std::env::consts::EXE_SUFFIX))
+        script_of(&self.folder.join("venv"), name)
     }
 
     /// Installs the requirement files of these names (`test` is `requirements/test.txt`), each once per content.
@@ -185,6 +179,16 @@ impl Environment {
     }
 }
 
+/// The interpreter of a virtual environment.
+pub(crate) fn python_of(venv: &Path) -> PathBuf {
+    script_of(venv, "python")
+}
+
+fn script_of(venv: &Path, name: &str) -> PathBuf {
+    let folder = if cfg!(windows) { "Scripts" } else { "bin" };
+    venv.join(folder).join(format!("{name}{}", std::env::consts::EXE_SUFFIX))
+}
+
 /// What the wheel is made of.
 fn package_sources() -> Result<Vec<PathBuf>, Error> {
     let root = workspace::root();
@@ -223,7 +227,11 @@ print(json.dumps([m.version('oxbrook'), oxbrook.__version__, oxbrook.__file__, c
     if is_ours {
         return Ok(());
     }
-    Err(Error::failed(format!("oxbrook in {} is not {VERSION} of this tree: {}", venv.display(), answer.join(", "))))
+    Err(Error::failed(format!(
+        "oxbrook in {} is not {VERSION} of this tree: {}",
+        venv.display(),
+        answer.join(", ")
+    )))
 }
 
 fn is_in(file: &str, venv: &Path) -> bool {

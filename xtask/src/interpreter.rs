@@ -11,7 +11,14 @@ use crate::error::Error;
 
 /// Names looked for on `PATH` when none is given, in this order.
 const NAMES: &[&str] = &[
-    "python3", "python", "python3.14", "python3.13", "python3.12", "python3.11", "python3.15", "python3.14t",
+    "python3",
+    "python",
+    "python3.14",
+    "python3.13",
+    "python3.12",
+    "python3.11",
+    "python3.15",
+    "python3.14t",
     "python3.13t",
 ];
 
@@ -52,11 +59,13 @@ impl Interpreter {
     /// The interpreter to use: `given`, else `OXB_PYTHON`, else the first candidate on `PATH` that will do.
     pub(crate) fn find(given: Option<&Path>) -> Result<Self, Error> {
         if let Some(path) = given {
-            return Self::ask(path).map_err(|why| Error::failed(format!("--python {}: {why}", path.display())));
+            return Self::ask(path)
+                .map_err(|why| Error::failed(format!("--python {}: {why}", path.display())));
         }
         if let Some(path) = env::var_os("OXB_PYTHON").filter(|path| !path.is_empty()) {
             let path = PathBuf::from(path);
-            return Self::ask(&path).map_err(|why| Error::failed(format!("OXB_PYTHON {}: {why}", path.display())));
+            return Self::ask(&path)
+                .map_err(|why| Error::failed(format!("OXB_PYTHON {}: {why}", path.display())));
         }
         let mut refused = Vec::new();
         for candidate in candidates() {
@@ -162,7 +171,8 @@ mod tests {
     #[test]
     fn a_shim_that_exits_127_is_no_interpreter() {
         use std::os::unix::fs::PermissionsExt;
-        let folder = crate::workspace::target().join("xtask-tests").join(format!("shim-{}", std::process::id()));
+        let folder =
+            crate::workspace::target().join("xtask-tests").join(format!("shim-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let shim = folder.join("python3");
         std::fs::write(&shim, "#!/bin/sh\necho 'command not found' >&2\nexit 127\n").unwrap();
@@ -173,9 +183,12 @@ mod tests {
 
     #[test]
     fn only_a_free_threaded_3_13_needs_the_older_pyo3() {
-        for (version, free_threaded, needs) in
-            [((3, 13, 1), true, true), ((3, 13, 1), false, false), ((3, 14, 0), true, false), ((3, 12, 1), false, false)]
-        {
+        for (version, free_threaded, needs) in [
+            ((3, 13, 1), true, true),
+            ((3, 13, 1), false, false),
+            ((3, 14, 0), true, false),
+            ((3, 12, 1), false, false),
+        ] {
             let interpreter = Interpreter { executable: PathBuf::new(), version, free_threaded };
             assert_eq!(interpreter.needs_older_pyo3(), needs, "{version:?} {free_threaded}");
         }

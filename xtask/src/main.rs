@@ -7,11 +7,13 @@ mod bench;
 mod environment;
 mod error;
 mod interpreter;
+mod lint;
 mod older_pyo3;
 mod process;
 mod serve;
 mod setup;
 mod test;
+mod wheel;
 mod workspace;
 
 use std::process::ExitCode;
@@ -56,8 +58,10 @@ fn dispatch() -> Result<(), Error> {
     };
     match command.as_str() {
         "setup" => setup::run(arguments),
+        "lint" => lint::run(arguments),
         "serve" => serve::run(arguments),
         "test" => test::run(arguments),
+        "wheel" => wheel::run(arguments),
         "bench" => bench::run(arguments),
         other => Err(Error::Usage(format!("no command `{other}`\n\n{HELP}"))),
     }

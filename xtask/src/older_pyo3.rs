@@ -18,7 +18,15 @@ const RELEASE: &str = "0.28.3";
 
 /// What is copied, from the root of the workspace.
 const COPIED: &[&str] = &[
-    ".cargo", "Cargo.toml", "README.md", "LICENSE", "benches/floor", "clippy.toml", "crates", "pyproject.toml", "python",
+    ".cargo",
+    "Cargo.toml",
+    "README.md",
+    "LICENSE",
+    "benches/floor",
+    "clippy.toml",
+    "crates",
+    "pyproject.toml",
+    "python",
     "xtask",
 ];
 
@@ -49,7 +57,8 @@ fn resolve(root: &Path, copy: &Path) -> Result<(), Error> {
     if copy.join("Cargo.lock").is_file() && fs::read(&resolved).is_ok_and(|before| before == sources) {
         return Ok(());
     }
-    fs::copy(root.join("Cargo.lock"), copy.join("Cargo.lock")).context(|| "cannot copy Cargo.lock".to_owned())?;
+    fs::copy(root.join("Cargo.lock"), copy.join("Cargo.lock"))
+        .context(|| "cannot copy Cargo.lock".to_owned())?;
     let mut update = process::cargo();
     update.args(["update", "--quiet", "--package", "pyo3", "--precise", RELEASE]).current_dir(copy);
     process::output(&mut update)?;
@@ -65,8 +74,10 @@ fn manifests(copy: &Path) -> Result<Vec<PathBuf>, Error> {
 /// Makes `to` hold what `from` holds, touching only what differs.
 fn mirror(from: &Path, to: &Path) -> Result<(), Error> {
     let sources = workspace::files(from)?;
-    let wanted: Vec<PathBuf> =
-        sources.iter().map(|file| file.strip_prefix(from).map_or_else(|_| to.into(), |rest| to.join(rest))).collect();
+    let wanted: Vec<PathBuf> = sources
+        .iter()
+        .map(|file| file.strip_prefix(from).map_or_else(|_| to.into(), |rest| to.join(rest)))
+        .collect();
     if to.is_dir() {
         for file in workspace::files(to)? {
             if !wanted.contains(&file) {

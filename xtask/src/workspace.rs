@@ -20,7 +20,8 @@ const NOT_SOURCES: &[&str] =
 /// The root of the workspace.
 pub(crate) fn root() -> PathBuf {
     // Cargo sets it for `cargo run`; the compiled-in one serves a binary that is started by hand.
-    let manifest = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    let manifest =
+        std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     let manifest = PathBuf::from(manifest);
     manifest.parent().map_or_else(|| manifest.clone(), Path::to_path_buf)
 }
