@@ -31,7 +31,9 @@ struct Options {
 }
 
 fn main() -> ExitCode {
-    match parse(lexopt::Parser::from_env()).and_then(|options| serve(options).map_err(|error| error.to_string())) {
+    match parse(lexopt::Parser::from_env())
+        .and_then(|options| serve(options).map_err(|error| error.to_string()))
+    {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             eprintln!("floor: {message}\n{USAGE}");
@@ -80,7 +82,8 @@ fn serve(options: Options) -> std::io::Result<()> {
 }
 
 fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
-    let socket = if address.is_ipv4() { tokio::net::TcpSocket::new_v4() } else { tokio::net::TcpSocket::new_v6() }?;
+    let socket =
+        if address.is_ipv4() { tokio::net::TcpSocket::new_v4() } else { tokio::net::TcpSocket::new_v6() }?;
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(2048)

@@ -1,1 +1,19 @@
-//! oxb-bench
+//! What oxbrook is measured and stressed with. It knows servers only by their sockets and process ids.
+//!
+//! Features, each one capability:
+//!
+//! - `load`: the load generator ([`load`]) and what it reads of processes ([`process`]). One thread, so that its own
+//!   cost is one figure; it reports that cost, and says when it was the limit itself.
+//!
+//! Invariant: an answer is counted as good only after its status, its length and its bytes were compared with what
+//! the caller said they must be.
+
+// One exception, at the descriptor of the fine timer in `load/arrivals.rs`.
+#![deny(unsafe_code)]
+
+#[cfg(feature = "load")]
+pub mod load;
+#[cfg(feature = "load")]
+pub mod process;
+#[cfg(feature = "load")]
+pub mod seeded;

@@ -1,0 +1,145 @@
+//! CPU time, memory and context switches of a process and all its descendants, read from `/proc`.
+//!
+//! Invariant: a figure covers the whole tree, so a server that works in child processes is not flattered. Where there
+//! is no `/proc` every figure is absent rather than zero.
+
+use std::collections::HashMap;
+use std::fs;
+use std::time::Duration;
+
+/// One reading of a process tree.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct TreeUsage {
+    /// CPU time in user mode, with that of children that ended and were waited for.
+    pub user: Duration,
+    /// CPU time in the kernel, likewise.
+    pub system: Duration,
+    /// Resident memory of all living processes in bytes; pages they share count once for each.
+    pub resident_bytes: u64,
+    /// Voluntary context switches of all living threads.
+    pub voluntary_switches: u64,
+    /// Living threads.
+    pub thread_count: u64,
+    /// Living processes.
+    pub process_count: u64,
+}
+
+impl TreeUsage {
+    /// User and system time together.
+    pub fn cpu(&self) -> Duration {
+        self.user + self.system
+    }
+}
+
+/// Reads the tree below `root`, or `None` where that process is gone or there is no `/proc`.
+///
+/// ```
+/// let own = oxb_bench::process::read_tree(std::process::id());
+/// assert!(own.is_none_or(|usage| usage.process_count >= 1));
+/// ```
+pub fn read_tree(root: u32) -> Option<TreeUsage> {
+    let mut usage = TreeUsage::default();
+    for id in tree(root)? {
+        // A process may end between the listing and here; its time is then in its parent's, or lost with it.
+        let Some(stat) = Stat::read(id) else { continue };
+        usage.user += ticks(stat.user_ticks + stat.reaped_user_ticks);
+        usage.system += ticks(stat.system_ticks + stat.reaped_system_ticks);
+        usage.resident_bytes += stat.resident_pages * rustix::param::page_size() as u64;
+        usage.process_count += 1;
+        for thread in numbered_entries(&format!("/proc/{id}/task")) {
+            usage.thread_count += 1;
+            usage.voluntary_switches += voluntary_switches(id, thread).unwrap_or(0);
+        }
+    }
+    Some(usage)
+}
+
+/// `root` and its descendants, or `None` where `root` is not there.
+pub fn tree(root: u32) -> Option<Vec<u32>> {
+    Stat::read(root)?;
+    let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
+    for id in numbered_entries("/proc") {
+        if let Some(stat) = Stat::read(id) {
+            children.entry(stat.parent).or_default().push(id);
+        }
+    }
+    let mut found = vec![root];
+    let mut next = 0;
+    while let Some(&id) = found.get(next) {
+        found.extend(children.get(&id).into_iter().flatten());
+        next += 1;
+    }
+    Some(found)
+}
+
+/// CPU time of this process so far, where the system tells it.
+pub fn own_cpu() -> Option<Duration> {
+    Stat::read(std::process::id()).map(|stat| ticks(stat.user_ticks + stat.system_ticks))
+}
+
+struct Stat {
+    parent: u32,
+    user_ticks: u64,
+    system_ticks: u64,
+    reaped_user_ticks: u64,
+    reaped_system_ticks: u64,
+    resident_pages: u64,
+}
+
+impl Stat {
+    fn read(id: u32) -> Option<Self> {
+        Self::parse(&fs::read_to_string(format!("/proc/{id}/stat")).ok()?)
+    }
+
+    /// proc(5): the second field is the name in parentheses and may hold spaces and parentheses itself.
+    fn parse(line: &str) -> Option<Self> {
+        let fields: Vec<&str> = line.get(line.rfind(')')? + 1..)?.split_ascii_whitespace().collect();
+        let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
+        Some(Self {
+            parent: u32::try_from(number(1)?).ok()?,
+            user_ticks: number(11)?,
+            system_ticks: number(12)?,
+            reaped_user_ticks: number(13)?,
+            reaped_system_ticks: number(14)?,
+            resident_pages: number(21)?,
+        })
+    }
+}
+
+fn ticks(count: u64) -> Duration {
+    Duration::from_secs_f64(count as f64 / rustix::param::clock_ticks_per_second() as f64)
+}
+
+fn numbered_entries(folder: &str) -> Vec<u32> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
+}
+
+fn voluntary_switches(id: u32, thread: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{id}/task/{thread}/status")).ok()?;
+    let line = status.lines().find(|line| line.starts_with("voluntary_ctxt_switches:"))?;
+    line.rsplit_once(':')?.1.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Stat;
+
+    #[test]
+    fn a_process_name_with_spaces_and_parentheses_does_not_shift_the_fields() {
+        let line = "12 (a ) (b) S 7 12 12 0 -1 4194304 1 2 3 4 100 50 6 5 20 0 3 0 99 1000 42 rest";
+        let stat = Stat::parse(line).unwrap();
+        assert_eq!((stat.parent, stat.user_ticks, stat.system_ticks), (7, 100, 50));
+        assert_eq!((stat.reaped_user_ticks, stat.reaped_system_ticks, stat.resident_pages), (6, 5, 42));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_child_is_part_of_its_parents_tree() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let family = super::tree(std::process::id()).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(family.contains(&child.id()), "{family:?} lacks {}", child.id());
+    }
+}
