@@ -19,6 +19,7 @@ usage: oxb-bench COMMAND --url http://HOST:PORT/PATH [options]
   mixed    good and bad clients side by side, against benches/apps/mixed.py
   hold     many idle keep-alive connections
   watch    what a process tree does by itself: --pid ID --duration SECONDS
+  stop     ends a process and its descendants: --pid ID, killed after --duration SECONDS (5)
   exec     -- PROGRAM ARGS: becomes that program, which is ended with its caller
 
   --connections N     64; in an open loop the most requests in flight
@@ -46,6 +47,7 @@ pub(crate) enum Command {
     Mixed(MixedOptions),
     Hold(HoldOptions),
     Watch { process: u32, duration: Duration },
+    Stop { process: u32, grace: Duration },
     Exec(Vec<OsString>),
 }
 
@@ -163,6 +165,10 @@ fn build(given: Given) -> Result<Command, String> {
     if given.command == "watch" {
         let process = given.process.ok_or("watch wants --pid")?;
         return Ok(Command::Watch { process, duration: given.duration.unwrap_or(Duration::from_secs(30)) });
+    }
+    if given.command == "stop" {
+        let process = given.process.ok_or("stop wants --pid")?;
+        return Ok(Command::Stop { process, grace: given.duration.unwrap_or(Duration::from_secs(5)) });
     }
     let url = given.url.ok_or("--url is missing")?;
     let target = Target::parse(&url).map_err(|error| error.to_string())?.from_sources(given.sources);

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use oxb_bench::load;
-use oxb_bench::process::read_tree;
+use oxb_bench::process::{end_tree, read_tree};
 use serde_json::{Value, json};
 
 use crate::arguments::{Command, USAGE, parse};
@@ -26,7 +26,10 @@ fn main() -> ExitCode {
     raise_descriptor_limit();
     match execute(command) {
         Ok((report, is_right)) => {
-            println!("{report}");
+            match report {
+                Value::String(text) => println!("{text}"),
+                report => println!("{report}"),
+            }
             if is_right { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
         Err(message) => {
@@ -39,7 +42,7 @@ fn main() -> ExitCode {
 fn execute(command: Command) -> Result<(Value, bool), String> {
     let text = |error: std::io::Error| error.to_string();
     match command {
-        Command::Help => Ok((Value::String(USAGE.to_owned()), true)).inspect(|_| eprintln!("{USAGE}")),
+        Command::Help => Ok((Value::String(USAGE.to_owned()), true)),
         Command::Load(options) => {
             let report = load::run(load::steady(options)).map_err(text)?.map_err(text)?;
             Ok((report.to_json(), report.is_right()))
@@ -59,6 +62,10 @@ fn execute(command: Command) -> Result<(Value, bool), String> {
             Ok((json, is_right))
         }
         Command::Watch { process, duration } => watch(process, duration),
+        Command::Stop { process, grace } => {
+            let is_graceful = end_tree(process, grace);
+            Ok((json!({ "is_graceful": is_graceful }), is_graceful))
+        }
         Command::Exec(words) => Err(replace_self(&words)),
     }
 }

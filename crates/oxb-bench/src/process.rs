@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// One reading of a process tree.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -72,12 +72,46 @@ pub fn tree(root: u32) -> Option<Vec<u32>> {
     Some(found)
 }
 
+/// Asks `root` to end, waits for its whole tree, and kills what is left of it after `grace`. Whether all went by itself.
+///
+/// An ended process that its parent has not waited for yet counts as gone.
+pub fn end_tree(root: u32, grace: Duration) -> bool {
+    let Some(mut family) = tree(root) else { return true };
+    signal(root, rustix::process::Signal::TERM);
+    let deadline = Instant::now() + grace;
+    loop {
+        // Children made while it ended are part of the tree as well.
+        family.extend(tree(root).into_iter().flatten());
+        family.retain(|&id| Stat::read(id).is_some_and(|stat| stat.is_alive));
+        family.sort_unstable();
+        family.dedup();
+        if family.is_empty() {
+            return true;
+        }
+        if Instant::now() >= deadline {
+            for id in family {
+                signal(id, rustix::process::Signal::KILL);
+            }
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn signal(id: u32, signal: rustix::process::Signal) {
+    if let Some(process) = i32::try_from(id).ok().and_then(rustix::process::Pid::from_raw) {
+        // One that is gone already needs no signal.
+        let _ = rustix::process::kill_process(process, signal);
+    }
+}
+
 /// CPU time of this process so far, where the system tells it.
 pub fn own_cpu() -> Option<Duration> {
     Stat::read(std::process::id()).map(|stat| ticks(stat.user_ticks + stat.system_ticks))
 }
 
 struct Stat {
+    is_alive: bool,
     parent: u32,
     user_ticks: u64,
     system_ticks: u64,
@@ -96,6 +130,7 @@ impl Stat {
         let fields: Vec<&str> = line.get(line.rfind(')')? + 1..)?.split_ascii_whitespace().collect();
         let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
         Some(Self {
+            is_alive: !matches!(*fields.first()?, "Z" | "X"),
             parent: u32::try_from(number(1)?).ok()?,
             user_ticks: number(11)?,
             system_ticks: number(12)?,

@@ -49,10 +49,6 @@ impl Default for Tally {
 impl Tally {
     /// Nothing counted yet.
     pub fn new() -> Self {
-        let empty = || {
-            Histogram::new_with_bounds(1, nanos(LONGEST), 3)
-                .expect("the bounds are constants that hdrhistogram takes")
-        };
         Self {
             good: empty(),
             refused: empty(),
@@ -111,6 +107,11 @@ impl Tally {
             "refused_latency_ms": latencies(&self.refused),
         })
     }
+}
+
+pub(super) fn empty() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, nanos(LONGEST), 3)
+        .expect("the bounds are constants that hdrhistogram takes")
 }
 
 pub(super) fn latencies(histogram: &Histogram<u64>) -> Value {
