@@ -4,6 +4,7 @@
 //! file without an index, and its version and place are asserted; the name on the package index is foreign.
 
 use std::collections::hash_map::DefaultHasher;
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -133,6 +134,8 @@ impl Environment {
             .arg(out)
             .args(options)
             .current_dir(&sources)
+            // Where maturin looks for the zig of PyPI.
+            .env("PATH", self.path()?)
             // One folder an interpreter: switching between two builds neither anew.
             .env("CARGO_TARGET_DIR", self.build_folder());
         if !flags.is_empty() {
@@ -159,6 +162,14 @@ impl Environment {
     /// A folder for what a subcommand needs beside the environment.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// `PATH` with the environment's own programs first.
+    fn path(&self) -> Result<OsString, Error> {
+        let own = self.python().parent().map(Path::to_path_buf);
+        let inherited = std::env::var_os("PATH").unwrap_or_default();
+        std::env::join_paths(own.into_iter().chain(std::env::split_paths(&inherited)))
+            .map_err(|error| Error::failed(format!("cannot extend PATH: {error}")))
     }
 
     fn lock(&self) -> Result<File, Error> {
