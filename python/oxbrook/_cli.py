@@ -1,0 +1,230 @@
+"""The command `oxbrook` (also `oxb` and `python -m oxbrook`), api.md 1.6.
+
+Invariant: a mistake of the person who types is `oxbrook: error: ...` and status 2, without a traceback; what
+the app raises keeps its traceback and ends with status 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import MutableMapping, Sequence
+from typing import Any, Final, NoReturn
+
+from oxbrook import _envfile, _flags, _target
+from oxbrook._flags import UsageError
+
+USAGE: Final = 2
+# Set by the supervisor of `--reload` for the server it starts.
+RELOAD_CHILD: Final = "OXBROOK_RELOAD_CHILD"
+RELOAD_FD: Final = "OXBROOK_RELOAD_FD"
+RELOAD_GRACE: Final = 1.0
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors read as those of the rest of the command."""
+
+    def error(self, message: str) -> NoReturn:
+        """End with the usage status."""
+        self.exit(USAGE, f"oxbrook: error: {message}\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit status; `arguments` default to those of the process."""
+    parser = build_parser()
+    given = vars(parser.parse_args(arguments))
+    command = given.pop("command")
+    try:
+        if command == "run":
+            return run(given)
+        if command == "routes":
+            return routes(given)
+    except (UsageError, _target.TargetError, _envfile.EnvFileError) as error:
+        print(f"oxbrook: error: {error}", file=sys.stderr)
+        return USAGE
+    except KeyboardInterrupt:
+        return 0
+    if given["version"]:
+        print(version_line())
+        return 0
+    parser.print_help()
+    return USAGE
+
+
+def build_parser() -> Parser:
+    """Return the parser of all subcommands."""
+    parser = Parser(prog="oxbrook", description="Serve Python web apps from a Rust core.", allow_abbrev=False)
+    parser.add_argument("--version", action="store_true", help="print versions and the state of the GIL")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
+    target = "module:attribute of the app; the attribute is app where none is given"
+
+    run = commands.add_parser("run", help="serve an app", description="Serve an app.", allow_abbrev=False)
+    run.add_argument("target", nargs="?", metavar="TARGET", help=target)
+    add_finding(run)
+    for flag in (*_flags.PLACES, *_flags.SERVER, _flags.LOG_LEVEL):
+        run.add_argument(flag.option, type=flag.from_argument, metavar=flag.metavar, help=flag.help)
+    run.add_argument("--reload", action="store_const", const=True, help=_flags.RELOAD.help)
+    run.add_argument(
+        "--reload-dir",
+        action="append",
+        metavar="DIR",
+        help="directory to watch (the app directory); repeatable",
+    )
+    run.add_argument(
+        "--reload-include",
+        action="append",
+        metavar="GLOB",
+        help="files to watch beside *.py; repeatable",
+    )
+    run.add_argument("--env-file", metavar="FILE", help="variables for the process, NAME=value a line")
+
+    routes = commands.add_parser(
+        "routes",
+        help="list the routes of an app",
+        description="List the routes of an app.",
+        allow_abbrev=False,
+    )
+    routes.add_argument("target", metavar="TARGET", help=target)
+    add_finding(routes)
+    routes.add_argument("--json", action="store_true", help="print a JSON list")
+    return parser
+
+
+def add_finding(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that say how the target is found."""
+    parser.add_argument(
+        "--app-dir", default=".", metavar="DIR", help="put first on sys.path (the working directory)"
+    )
+    parser.add_argument("--factory", action="store_true", help="call the attribute, its result is the app")
+
+
+def run(given: dict[str, Any]) -> int:
+    """Serve the target, or supervise a child that does."""
+    original = dict(os.environ)
+    is_child = os.environ.get(RELOAD_CHILD) == "1"
+    environ: MutableMapping[str, str] = os.environ
+    if given["env_file"] is not None:
+        _envfile.load(given["env_file"], environ)
+    options = _flags.server_options(given, environ)
+    log_level = str(_flags.value_of(_flags.LOG_LEVEL, given, environ) or "info")
+    is_reloading = bool(_flags.value_of(_flags.RELOAD, given, environ))
+    if is_reloading:
+        options.setdefault("shutdown_grace", RELOAD_GRACE)
+    elif given["reload_dir"] or given["reload_include"]:
+        raise UsageError("--reload-dir and --reload-include need --reload")
+    if is_child:
+        options["fd"] = inherited(environ)
+    else:
+        options |= _flags.place_options(given, environ)
+    if options.get("loop") == "uvloop":
+        check_uvloop()
+    if is_reloading and not is_child:
+        return supervise(given, options, original)
+    return serve(given, options, log_level)
+
+
+def serve(given: dict[str, Any], options: dict[str, Any], log_level: str) -> int:
+    """Import the target and serve it until a stop signal."""
+    from oxbrook import _gil
+
+    _target.prefer(app_dir(given))
+    with _gil.watching():
+        app = _target.load(given["target"], given["factory"])
+        if options.get("loop") == "uvloop":
+            import uvloop  # noqa: F401 (so that what it does to the GIL is seen)
+    set_log_level(log_level)
+    app.run(**options)
+    return 0
+
+
+def supervise(given: dict[str, Any], options: dict[str, Any], environ: dict[str, str]) -> int:
+    """Run the server as a child that is started again when a watched file changes."""
+    from oxbrook import _listen, _reload
+
+    roots = []
+    for directory in given["reload_dir"] or [app_dir(given)]:
+        if not os.path.isdir(directory):
+            raise UsageError(f"--reload-dir: {directory} is not a directory")
+        roots.append(os.path.abspath(directory))
+    patterns = ["*.py", *(given["reload_include"] or ())]
+    if given["env_file"] is not None:
+        patterns.append(os.path.basename(given["env_file"]))
+    for name in ("LISTEN_PID", "LISTEN_FDS"):
+        environ.pop(name, None)
+    try:
+        with _listen.listening(options) as descriptor:
+            environ |= {RELOAD_CHILD: "1", RELOAD_FD: str(descriptor)}
+            # The same command once more, interpreter flags included.
+            command = [sys.executable, *sys.orig_argv[1:]]
+            child = _reload.Child(command, environ, descriptor, options["shutdown_grace"])
+            return _reload.Supervisor(child, roots, patterns).run()
+    except _listen.BindError as error:
+        raise UsageError(str(error)) from None
+
+
+def routes(given: dict[str, Any]) -> int:
+    """Print the routes of the target."""
+    _target.prefer(app_dir(given))
+    app = _target.load(given["target"], given["factory"])
+    rows = []
+    for route in app.routes:
+        notes = [note for note in ("blocking", "inline") if getattr(route, note)]
+        rows.append((route.method, route.path, route.name, notes))
+    if given["json"]:
+        import json
+
+        names = ("method", "path", "handler", "notes")
+        print(json.dumps([dict(zip(names, row, strict=True)) for row in rows], ensure_ascii=False, indent=2))
+        return 0
+    table = [("METHOD", "PATH", "HANDLER", "NOTES"), *((*row[:3], ", ".join(row[3])) for row in rows)]
+    widths = [max(len(line[column]) for line in table) for column in range(3)]
+    for line in table:
+        padded = [text.ljust(width) for text, width in zip(line, widths, strict=False)]
+        print("  ".join([*padded, line[3]]).rstrip())
+    return 0
+
+
+def version_line() -> str:
+    """Return what `--version` prints."""
+    import platform
+
+    from oxbrook._version import version
+    from oxbrook._workers import gil_enabled
+
+    kind = "GIL" if gil_enabled() else "free-threaded"
+    return f"oxbrook {version()} (Python {platform.python_version()}, {kind})"
+
+
+def app_dir(given: dict[str, Any]) -> str:
+    """Return the app's directory as an absolute path."""
+    directory = os.path.abspath(given["app_dir"])
+    if not os.path.isdir(directory):
+        raise UsageError(f"--app-dir: {given['app_dir']} is not a directory")
+    return directory
+
+
+def inherited(environ: MutableMapping[str, str]) -> int:
+    """Return the descriptor a supervisor handed over; no process started from here inherits it."""
+    text = environ.pop(RELOAD_FD, "")
+    if not text.isdecimal():
+        raise UsageError(f"{RELOAD_CHILD} is set by the supervisor of --reload alone")
+    os.set_inheritable(int(text), False)
+    return int(text)
+
+
+def check_uvloop() -> None:
+    """Refuse `--loop uvloop` where it is not installed."""
+    from importlib.util import find_spec
+
+    if find_spec("uvloop") is None:
+        raise UsageError("--loop uvloop: uvloop is not installed")
+
+
+def set_log_level(level: str) -> None:
+    """Set the level of the `oxbrook` logger, and give a root logger without a handler one that prints."""
+    import logging
+
+    logging.getLogger("oxbrook").setLevel(level.upper())
+    if not logging.getLogger().handlers:
+        logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
