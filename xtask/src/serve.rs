@@ -47,6 +47,8 @@ pub(crate) fn run(mut arguments: Parser) -> Result<(), Error> {
     server
         .args(["-m", "oxbrook", "run", "main:app", "--app-dir"])
         .arg(workspace::root().join("examples").join("demo"))
+        // The page keeps a stream open, and a stop would wait for it.
+        .args(["--shutdown-grace", "1"])
         .args(passed);
     become_process(&mut server)
 }

@@ -3,6 +3,9 @@
 //! **Invariant:** the Python tests import the installed package, built so that a broken invariant 1 aborts;
 //! nothing of them reads `python/` of the tree.
 
+mod fuzz;
+
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
@@ -29,6 +32,9 @@ What follows `--` goes to pytest, for example `-- -k drain -n 0`.
   --rust-only     leave out the Python tests (needs no Python)
   --python-only   leave out the Rust tests
   --jobs N        pytest processes; default: two for each CPU, at most 8
+
+  --fuzz SECONDS  in place of the tests: each fuzz target for that long
+  --benches       in place of the tests: each criterion benchmark once, to see that it runs
 ";
 
 #[derive(Debug)]
@@ -38,7 +44,16 @@ struct Options {
     is_rust_wanted: bool,
     is_python_wanted: bool,
     jobs: Option<usize>,
-    passed: Vec<std::ffi::OsString>,
+    instead: Instead,
+    passed: Vec<OsString>,
+}
+
+/// What runs in place of the tests.
+#[derive(Debug)]
+enum Instead {
+    Nothing,
+    Fuzz { seconds: u32 },
+    Benches,
 }
 
 /// Runs the subcommand.
@@ -49,6 +64,7 @@ pub(crate) fn run(mut arguments: Parser) -> Result<(), Error> {
         is_rust_wanted: true,
         is_python_wanted: true,
         jobs: None,
+        instead: Instead::Nothing,
         passed: Vec::new(),
     };
     while let Some(argument) = arguments.next()? {
@@ -58,6 +74,8 @@ pub(crate) fn run(mut arguments: Parser) -> Result<(), Error> {
             Arg::Long("rust-only") => options.is_python_wanted = false,
             Arg::Long("python-only") => options.is_rust_wanted = false,
             Arg::Long("jobs") => options.jobs = Some(arguments.value()?.parse()?),
+            Arg::Long("fuzz") => options.instead = Instead::Fuzz { seconds: arguments.value()?.parse()? },
+            Arg::Long("benches") => options.instead = Instead::Benches,
             Arg::Long("help") | Arg::Short('h') => {
                 print!("{HELP}");
                 return Ok(());
@@ -71,6 +89,11 @@ pub(crate) fn run(mut arguments: Parser) -> Result<(), Error> {
     }
     if !options.is_rust_wanted && !options.is_python_wanted {
         return Err(Error::Usage("--rust-only and --python-only leave nothing to test".to_owned()));
+    }
+    match options.instead {
+        Instead::Fuzz { seconds } => return timed("fuzz targets", || fuzz::run(seconds)),
+        Instead::Benches => return timed("benchmarks, once each", benches_once),
+        Instead::Nothing => {}
     }
     // Before the Rust tests: a missing interpreter is told at once, not after minutes.
     let environment = if options.is_python_wanted {
@@ -109,10 +132,30 @@ fn loom_models() -> Result<(), Error> {
     let mut cargo = process::cargo();
     cargo
         // Optimised: an exploration runs a model many thousand times.
-        .args(["test", "--profile", "fast", "--package", "oxb-core", "--lib", "loom", "--target-dir"])
+        .args(["test", "--profile", "fast", "--package", "oxb-core", "--lib", "--tests", "--target-dir"])
         .arg(workspace::target().join("loom"))
         .current_dir(workspace::root())
         .env("RUSTFLAGS", flags.trim());
+    process::run(&mut cargo)
+}
+
+fn benches_once() -> Result<(), Error> {
+    let mut cargo = process::cargo();
+    cargo
+        // Profile `fast`: the figures mean nothing here, and `bench` links for minutes.
+        .args([
+            "bench",
+            "--profile",
+            "fast",
+            "--workspace",
+            "--exclude",
+            "oxb-py",
+            "--bench",
+            "*",
+            "--",
+            "--test",
+        ])
+        .current_dir(workspace::root());
     process::run(&mut cargo)
 }
 
