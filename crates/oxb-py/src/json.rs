@@ -204,9 +204,7 @@ impl<'py> Encoder<'py, '_> {
             // against the length right before the item is borrowed, with nothing run in between.
             while unsafe { index < ffi::PyList_GET_SIZE(list.as_ptr()) } {
                 // SAFETY: as above; the item is written or owned (`value`) before Python code runs.
-                let item = unsafe {
-                    Borrowed::from_ptr(self.py, ffi::PyList_GET_ITEM(list.as_ptr(), index))
-                };
+                let item = unsafe { Borrowed::from_ptr(self.py, ffi::PyList_GET_ITEM(list.as_ptr(), index)) };
                 self.value(item, level)?;
                 self.out.push(b',');
                 index += 1;
@@ -257,7 +255,9 @@ impl<'py> Encoder<'py, '_> {
             self.out.push(b'"');
         } else if !is_container(key_type) {
             let plain = plain(key)?;
-            if is_container(type_of(plain.as_borrowed())) {
+            let plain_type = type_of(plain.as_borrowed());
+            // `bytes` are the finished text of a model.
+            if is_container(plain_type) || plain_type == &raw mut ffi::PyBytes_Type {
                 return Err(key_refused(key));
             }
             return self.key(&plain, &level);
@@ -286,7 +286,7 @@ fn float_of(value: Borrowed<'_, '_, PyAny>) -> f64 {
     unsafe { ffi::PyFloat_AS_DOUBLE(value.as_ptr()) }
 }
 
-/// Types whose JSON cannot be a key; `bytes` is what `plain` gives for a model.
+/// Types whose JSON cannot be a key.
 fn is_container(key_type: *mut ffi::PyTypeObject) -> bool {
     key_type == &raw mut ffi::PyTuple_Type
         || key_type == &raw mut ffi::PyDict_Type
@@ -304,15 +304,16 @@ fn type_name(value: &Bound<'_, PyAny>) -> String {
 
 fn json_module<'py>(py: Python<'py>) -> PyResult<&'py Bound<'py, PyAny>> {
     static MODULE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    Ok(MODULE.get_or_try_init(py, || py.import("oxbrook._json").map(|module| module.into_any().unbind()))?.bind(py))
+    Ok(MODULE
+        .get_or_try_init(py, || py.import("oxbrook._json").map(|module| module.into_any().unbind()))?
+        .bind(py))
 }
 
 /// One level of a value that is not of a plain type: a value of one, or the JSON text as `bytes`.
 fn plain<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     static PLAIN: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let py = value.py();
-    let plain = PLAIN.get_or_try_init(py, || {
-        json_module(py)?.getattr(intern!(py, "plain")).map(Bound::unbind)
-    })?;
+    let plain =
+        PLAIN.get_or_try_init(py, || json_module(py)?.getattr(intern!(py, "plain")).map(Bound::unbind))?;
     plain.bind(py).call1((value,))
 }

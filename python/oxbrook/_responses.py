@@ -1,0 +1,159 @@
+"""What a handler may return to say more than a value does: `Response` and `Stream` (api.md 5.2).
+
+They are turned into bytes by `crates/oxb-py/src/reply.rs`, which reads their attributes.
+
+Invariant: an answer never changes once made, so one object may be returned by any number of requests
+at once; `set_cookie` and `delete_cookie` return a copy.
+"""
+
+import copy
+import re
+from collections.abc import AsyncIterable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Final, Self
+
+# A list or tuple sends the header once per item.
+Headers = Mapping[str, str | list[str] | tuple[str, ...]]
+
+# RFC 6265 section 4.1.1; a value may stand in double quotes, and nothing is encoded for the caller.
+COOKIE_NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+COOKIE_VALUE: Final = re.compile(r'[!#-+\--:<-\[\]-~]*|"[!#-+\--:<-\[\]-~]*"')
+# What would end an attribute, or the whole header.
+ATTRIBUTE_END: Final = re.compile(r"[;\x00-\x08\x0a-\x1f\x7f]")
+
+
+class Headed:
+    """What all answers share: header fields and the cookies among them."""
+
+    __slots__ = ()
+
+    headers: Headers
+
+    def header_list(self) -> list[tuple[str, str]] | None:
+        """The header fields as (name, value) pairs in order, a list's items apart; None without any."""
+        if not self.headers:
+            return None
+        pairs: list[tuple[str, str]] = []
+        for name, value in self.headers.items():
+            if isinstance(value, (list, tuple)):
+                pairs.extend((name, item) for item in value)
+            else:
+                pairs.append((name, value))
+        return pairs
+
+    def set_cookie(
+        self,
+        name: str,
+        value: str = "",
+        *,
+        path: str = "/",
+        domain: str | None = None,
+        max_age: int | None = None,
+        http_only: bool = True,
+        same_site: str | None = "Lax",
+        secure: bool = True,
+    ) -> Self:
+        """Return a copy with one more `Set-Cookie` header; `max_age` is in seconds.
+
+        Raises: ValueError for what the cookie grammar of RFC 6265 section 4.1.1 forbids, for a `same_site`
+            other than "Lax", "Strict", "None" or None (left out), and for "None" without `secure`.
+        """
+        cookie = cookie_header(name, value, path, domain, max_age, http_only, same_site, secure)
+        return self._with_cookie(cookie)
+
+    def delete_cookie(self, name: str, *, path: str = "/", domain: str | None = None) -> Self:
+        """Return a copy that tells the client to drop a cookie set with the same path and domain."""
+        return self.set_cookie(name, path=path, domain=domain, max_age=0)
+
+    def _with_cookie(self, cookie: str) -> Self:
+        headers: dict[str, str | list[str] | tuple[str, ...]] = dict(self.headers)
+        key = next((name for name in headers if name.lower() == "set-cookie"), "Set-Cookie")
+        others = headers.get(key, ())
+        headers[key] = (*((others,) if isinstance(others, str) else others), cookie)
+        # Not `dataclasses.replace`: a subclass may be constructed in another way.
+        changed = copy.copy(self)
+        object.__setattr__(changed, "headers", headers)
+        return changed
+
+
+@dataclass(frozen=True, slots=True)
+class Response(Headed):
+    """A whole answer: its body as it is, text as UTF-8.
+
+    `content_type=None` sends none; a `Content-Type` among `headers` goes before `content_type`.
+    """
+
+    body: bytes | bytearray | memoryview | str = b""
+    status: int = 200
+    content_type: str | None = "application/json"
+    headers: Headers = field(default_factory=dict)
+
+    def encoded(self) -> bytes:
+        """The body as it is sent.
+
+        Raises: TypeError if it is neither bytes nor text.
+        """
+        body = self.body
+        if isinstance(body, str):
+            return body.encode()
+        if isinstance(body, (bytes, bytearray, memoryview)):
+            return bytes(body)
+        raise TypeError(f"a response body is bytes or str, not {type(body).__name__}")
+
+
+@dataclass(frozen=True, slots=True)
+class Stream(Headed):
+    """An answer whose body is sent as `source` gives it, `str` items as UTF-8.
+
+    Chunked over HTTP/1.1, unless `headers` declare a `Content-Length`. The source is not asked for more
+    while over 64 KiB are unsent, and it is closed when the client leaves.
+
+    Raises: TypeError if `source` is not an async iterable.
+    """
+
+    source: AsyncIterable[bytes | str]
+    _: KW_ONLY
+    status: int = 200
+    content_type: str | None = "application/octet-stream"
+    headers: Headers = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not hasattr(type(self.source), "__aiter__"):
+            given = type(self.source).__name__
+            raise TypeError(f"the source of a Stream is an async iterable of bytes or str, not {given}")
+
+
+def cookie_header(
+    name: str,
+    value: str,
+    path: str,
+    domain: str | None,
+    max_age: int | None,
+    http_only: bool,
+    same_site: str | None,
+    secure: bool,
+) -> str:
+    """The value of a `Set-Cookie` header; errors as in `Headed.set_cookie`."""
+    if not COOKIE_NAME.fullmatch(name):
+        raise ValueError(f"not a cookie name: {name!r}")
+    if not COOKIE_VALUE.fullmatch(value):
+        raise ValueError(f"not a cookie value (nothing is encoded or quoted): {value!r}")
+    if same_site not in ("Lax", "Strict", "None", None):
+        raise ValueError(f"same_site is 'Lax', 'Strict', 'None' or None, not {same_site!r}")
+    if same_site == "None" and not secure:
+        raise ValueError("same_site='None' needs secure=True: browsers drop the cookie otherwise")
+    for attribute, text in (("path", path), ("domain", domain)):
+        if text is not None and ATTRIBUTE_END.search(text):
+            raise ValueError(f"{attribute} of a cookie holds ';' or a control character: {text!r}")
+    parts = [f"{name}={value}; Path={path}"]
+    if domain is not None:
+        parts.append(f"Domain={domain}")
+    if max_age is not None:
+        parts.append(f"Max-Age={max_age}")
+    if http_only:
+        parts.append("HttpOnly")
+    if same_site is not None:
+        parts.append(f"SameSite={same_site}")
+    if secure:
+        parts.append("Secure")
+    return "; ".join(parts)
