@@ -19,7 +19,7 @@ use pyo3::sync::critical_section::with_critical_section;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use pyo3::{Borrowed, intern};
 
-pub(crate) use text::utf8;
+pub(crate) use text::{latin1, utf8};
 
 /// Levels of nesting before a structure counts as too deep. A level takes under 1 KiB of stack, and
 /// the smallest stack a Python thread usually has is 512 KiB; a dataclass counts as two levels.

@@ -30,6 +30,14 @@ pub(crate) fn utf8(text: Borrowed<'_, '_, PyString>, out: &mut Vec<u8>) -> PyRes
     }
 }
 
+/// The characters of `text` as bytes; `None` when one is beyond U+00FF.
+pub(crate) fn latin1(text: &Bound<'_, PyString>) -> Option<Vec<u8>> {
+    match data(text) {
+        Ok(PyStringData::Ucs1(bytes)) => Some(bytes.to_vec()),
+        Ok(PyStringData::Ucs2(_) | PyStringData::Ucs4(_)) | Err(_) => None,
+    }
+}
+
 /// Append `text` to `out` as a JSON string.
 pub(super) fn quoted(text: Borrowed<'_, '_, PyString>, out: &mut Vec<u8>) -> PyResult<()> {
     match data(&text)? {
