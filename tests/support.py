@@ -106,7 +106,7 @@ class Command:
         return self.url_after(0)[0]
 
     def url_after(self, start: int) -> tuple[str, int]:
-        """Wait for a banner from output line `start` on; return its address and the index of the next line."""
+        """Wait for a banner from line `start` on; return its address and the index of the next line."""
         try:
             index = self.out.index_of(LISTENING, start)
         except AssertionError as error:
