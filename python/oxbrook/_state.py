@@ -4,10 +4,13 @@ Invariant: a `State` never changes, so loops and threads share one without a loc
 """
 
 from collections.abc import Iterator, Mapping
-from typing import NoReturn
+from typing import Any, NoReturn
+
+# What a hook yields is known to the app alone.
+Value = Any
 
 
-class State(Mapping[str, object]):
+class State(Mapping[str, Value]):
     """A read-only mapping whose values are also attributes.
 
     `state.db` and `state["db"]` are the same object. A name that a method has (`get`, `keys`, ...) is
@@ -16,12 +19,12 @@ class State(Mapping[str, object]):
 
     __slots__ = ("_values",)
 
-    _values: dict[str, object]
+    _values: dict[str, Value]
 
-    def __init__(self, values: Mapping[str, object] | None = None) -> None:
+    def __init__(self, values: Mapping[str, Value] | None = None) -> None:
         object.__setattr__(self, "_values", dict(values or {}))
 
-    def __getitem__(self, name: str) -> object:
+    def __getitem__(self, name: str) -> Value:
         return self._values[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -33,8 +36,7 @@ class State(Mapping[str, object]):
     def __contains__(self, name: object) -> bool:
         return name in self._values
 
-    # Each typed access would otherwise need a cast: what a hook yields is the app's own business.
-    def __getattr__(self, name: str) -> object:
+    def __getattr__(self, name: str) -> Value:
         if name == "_values":  # before `__init__` ran, as when a copy is made
             raise AttributeError(name)
         try:
@@ -58,7 +60,7 @@ class State(Mapping[str, object]):
     def __copy__(self) -> "State":
         return self
 
-    def __reduce__(self) -> tuple[type["State"], tuple[dict[str, object]]]:
+    def __reduce__(self) -> tuple[type["State"], tuple[dict[str, Value]]]:
         return State, (self._values,)
 
     def __repr__(self) -> str:
