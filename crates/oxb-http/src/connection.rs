@@ -1,0 +1,848 @@
+//! One HTTP/1 connection: a task that gathers heads, collects bodies, hands requests over and writes answers.
+//!
+//! A state machine in one file ([`Phase`]): whatever a client or a handler does next is met by one `match`.
+//! One request is in progress at a time; those pipelined behind it wait unparsed, so answers keep their order.
+//!
+//! Invariant 5 of ARCHITECTURE.md: every request handed over is answered once, by the service, by a timeout or
+//! by the end of the connection, whichever comes first; what comes later finds another serial on the seat.
+
+use std::future::Future;
+use std::net::IpAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::answer::{self, Answer};
+use crate::body::{BodyEnd, Collecting, Refused};
+use crate::exchange::{Exchange, Part, Responder};
+use crate::head::{Head, HeadError, HeadLimits, HeadScan, Version};
+use crate::io_thread::{self, Timed};
+use crate::output::Output;
+use crate::params::Value;
+use crate::reply::ReplyHead;
+use crate::request::Request;
+use crate::router::{Found, RouteId};
+use crate::service::Notice;
+use crate::site::Site;
+use crate::wire::{self, BodyWire, Persistence};
+
+/// The header section's limits (api.md 16.8).
+pub(crate) const HEAD_LIMITS: HeadLimits = HeadLimits { section: 64 * 1024, fields: 100 };
+/// A body that is refused is read away for at most this long (api.md 1.4).
+const DISCARD: Duration = Duration::from_millis(250);
+/// After the last answer of a connection whose client may still be sending, it is read from for at most this
+/// long, since closing with unread bytes resets the connection and takes the answer away (RFC 9112 section 9.6).
+const LINGER: Duration = Duration::from_secs(1);
+/// Pipelined bytes read ahead while a request is in progress.
+const READ_AHEAD: usize = 64 * 1024;
+/// Turns of the state machine in one poll, so that a pipelining client does not keep the thread.
+const TURNS: usize = 32;
+const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+/// What of a request the answer depends on.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    is_head: bool,
+    is_http10: bool,
+    keep_alive: bool,
+}
+
+/// A routed request whose body is still coming.
+struct Arriving {
+    head: Head,
+    route: RouteId,
+    values: Vec<Value>,
+    asked: Asked,
+    body: Collecting,
+    owes_continue: bool,
+}
+
+/// A request that is with the service.
+struct Handed {
+    exchange: Arc<Exchange>,
+    asked: Asked,
+    cancel_on_disconnect: bool,
+    /// The deadline that is armed is the queue timeout.
+    is_queue_deadline: bool,
+    /// Given back to the budget when the exchange ends.
+    reserved: u64,
+}
+
+/// An answer whose body comes piece by piece.
+struct Streaming {
+    handed: Handed,
+    body: BodyWire,
+    /// Bytes still owed under a declared length.
+    owed: Option<u64>,
+    /// Payload bytes in the output that its source has not been credited for.
+    uncredited: usize,
+    /// The last piece has come.
+    is_ended: bool,
+}
+
+enum Phase {
+    /// Between requests, or in the middle of a head.
+    Head,
+    Body(Box<Arriving>),
+    Handed(Handed),
+    Streaming(Box<Streaming>),
+    /// The answer is written; the rest of the request's body is read away.
+    Discarding(Box<BodyEnd>),
+    /// The last answer has to leave, then the connection closes; with `lingers`, slowly.
+    Closing { lingers: bool },
+    /// The write side is shut; whatever still comes is read away.
+    Lingering,
+}
+
+/// Whether the connection goes on is settled when its answer is written: a drain may have begun meanwhile.
+fn persisting(asked: Asked, closes: bool) -> Asked {
+    Asked { keep_alive: asked.keep_alive && !closes && !io_thread::with(|io| io.is_draining()), ..asked }
+}
+
+enum Turn {
+    Again,
+    Wait,
+    Close,
+}
+
+/// One connection. The task that polls it owns the socket.
+pub(crate) struct Connection<T> {
+    transport: T,
+    site: Arc<Site>,
+    seat: u32,
+    peer: Option<IpAddr>,
+    input: Vec<u8>,
+    start: usize,
+    scan: HeadScan,
+    output: Output,
+    phase: Phase,
+    is_first: bool,
+    is_eof: bool,
+}
+
+impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
+    /// Takes a seat on this I/O thread.
+    pub(crate) fn new(transport: T, site: Arc<Site>, peer: Option<IpAddr>) -> Self {
+        site.opened();
+        let seat = io_thread::with(|io| io.sit());
+        Self {
+            transport,
+            site,
+            seat,
+            peer,
+            input: Vec::new(),
+            start: 0,
+            scan: HeadScan::new(),
+            output: Output::default(),
+            phase: Phase::Head,
+            is_first: true,
+            is_eof: false,
+        }
+    }
+
+    fn turn(&mut self, cx: &mut Context<'_>, is_draining: bool) -> Turn {
+        match self.phase {
+            Phase::Head => self.turn_head(cx, is_draining),
+            Phase::Body(_) => self.turn_body(cx),
+            Phase::Handed(_) => self.turn_handed(cx),
+            Phase::Streaming(_) => self.turn_streaming(cx),
+            Phase::Discarding(_) => self.turn_discarding(cx),
+            Phase::Closing { lingers } => self.turn_closing(cx, lingers),
+            Phase::Lingering => self.turn_lingering(cx),
+        }
+    }
+
+    // --- heads ---
+
+    fn turn_head(&mut self, cx: &mut Context<'_>, is_draining: bool) -> Turn {
+        match self.flush(cx) {
+            Poll::Ready(Ok(())) => {}
+            Poll::Ready(Err(())) => return Turn::Close,
+            Poll::Pending => return Turn::Wait,
+        }
+        if self.pending().is_empty() {
+            self.release_input();
+            if is_draining || self.is_eof {
+                return Turn::Close;
+            }
+        }
+        match self.scan.advance(&self.input[self.start..], &HEAD_LIMITS) {
+            Ok(Some(length)) => self.take_head(cx, length, is_draining),
+            Ok(None) => {
+                let timed = match (self.pending().is_empty(), self.is_first) {
+                    (true, true) => Timed::Silence,
+                    (true, false) => Timed::KeepAlive,
+                    (false, _) => Timed::Head,
+                };
+                io_thread::with(|io| io.wait_for(self.seat, timed));
+                match self.read(cx) {
+                    Poll::Ready(Ok(0)) | Poll::Ready(Err(())) => Turn::Close,
+                    Poll::Ready(Ok(_)) => Turn::Again,
+                    Poll::Pending => Turn::Wait,
+                }
+            }
+            Err(error) => self.refuse_head(&error),
+        }
+    }
+
+    fn take_head(&mut self, cx: &mut Context<'_>, length: usize, is_draining: bool) -> Turn {
+        let raw = if self.start == 0 && length == self.input.len() {
+            Bytes::from(std::mem::take(&mut self.input))
+        } else {
+            let end = self.start + length;
+            let raw = Bytes::copy_from_slice(&self.input[self.start..end]);
+            self.start = end;
+            raw
+        };
+        self.scan.reset();
+        self.is_first = false;
+        match Head::parse(raw, &HEAD_LIMITS) {
+            Ok(head) => self.route(cx, head, is_draining),
+            Err(error) => self.refuse_head(&error),
+        }
+    }
+
+    fn route(&mut self, cx: &mut Context<'_>, head: Head, is_draining: bool) -> Turn {
+        let framing = head.framing();
+        let asked = Asked {
+            is_head: head.method() == "HEAD",
+            is_http10: head.version() == Version::Http10,
+            keep_alive: framing.keep_alive && !is_draining,
+        };
+        let (route, values) = match self.site.router.find(head.method(), head.path()) {
+            Found::Route { id, values, .. } => match self.site.router.coerce(id, &values, head.query()) {
+                Ok(values) => (id, values),
+                Err(error) => return self.refuse(&head, asked, &answer::unprocessable(&error)),
+            },
+            Found::MethodNotAllowed { allow } => {
+                return self.refuse(&head, asked, &answer::method_not_allowed(allow));
+            }
+            Found::NotFound => return self.refuse(&head, asked, &answer::problem(404, None)),
+        };
+        let Some(end) = BodyEnd::new(framing.body) else {
+            return self.hand_over(head, route, values, asked, Bytes::new(), 0);
+        };
+        let limit = self.site.max_body(route);
+        if let BodyEnd::Length(length) = end {
+            if length > limit {
+                return self.refuse(&head, asked, &answer::problem(413, None));
+            }
+            if length > 64 * 1024 && self.site.service.is_full() {
+                return self.refuse(&head, asked, &answer::overloaded());
+            }
+        }
+        let owes_continue = framing.expects_continue;
+        let body = Collecting::new(end, limit);
+        self.phase = Phase::Body(Box::new(Arriving { head, route, values, asked, body, owes_continue }));
+        self.turn_body(cx)
+    }
+
+    /// Answers without the service. The connection goes on when the rest of the body can be read away.
+    fn refuse(&mut self, head: &Head, asked: Asked, answer: &Answer) -> Turn {
+        let framing = head.framing();
+        match BodyEnd::new(framing.body) {
+            None => {
+                self.write_answer(asked, answer);
+                self.after_answer(asked)
+            }
+            // The client may send the body or not: nobody can tell where the next head would begin.
+            Some(_) if framing.expects_continue => {
+                self.write_answer(Asked { keep_alive: false, ..asked }, answer);
+                self.close(true)
+            }
+            Some(end) => self.discard(asked, end, answer),
+        }
+    }
+
+    fn discard(&mut self, asked: Asked, end: BodyEnd, answer: &Answer) -> Turn {
+        self.write_answer(asked, answer);
+        if !asked.keep_alive {
+            return self.close(true);
+        }
+        io_thread::with(|io| {
+            io.wait_for(self.seat, Timed::Nothing);
+            io.set_deadline(self.seat, Some(DISCARD));
+        });
+        self.phase = Phase::Discarding(Box::new(end));
+        Turn::Again
+    }
+
+    /// What is no request ends the connection: nobody knows where the next one would begin.
+    fn refuse_head(&mut self, error: &HeadError) -> Turn {
+        self.break_off(&answer::problem(error.status(), Some(error.detail())))
+    }
+
+    fn break_off(&mut self, answer: &Answer) -> Turn {
+        self.write_answer(Asked { is_head: false, is_http10: false, keep_alive: false }, answer);
+        self.close(true)
+    }
+
+    // --- bodies ---
+
+    fn turn_body(&mut self, cx: &mut Context<'_>) -> Turn {
+        let Phase::Body(arriving) = &mut self.phase else { return Turn::Again };
+        if self.start < self.input.len() {
+            arriving.owes_continue = false;
+            let budget = &self.site.budget;
+            let collected = arriving.body.collect(&self.input[self.start..], budget, |count| {
+                budget.take_or_wait(count, cx.waker())
+            });
+            match collected {
+                Ok(Some(step)) => {
+                    self.start += step.consumed;
+                    if step.is_done {
+                        return self.body_is_whole();
+                    }
+                    if step.consumed > 0 {
+                        io_thread::with(|io| io.moved(self.seat));
+                    }
+                }
+                Ok(None) => {
+                    io_thread::with(|io| io.wait_for(self.seat, Timed::Budget));
+                    return Turn::Wait;
+                }
+                Err(refused) => return self.refuse_body(refused),
+            }
+        }
+        if self.start == self.input.len() {
+            self.release_input();
+        }
+        let Phase::Body(arriving) = &mut self.phase else { return Turn::Again };
+        if std::mem::take(&mut arriving.owes_continue) {
+            self.output.buf.extend_from_slice(CONTINUE);
+        }
+        match self.flush(cx) {
+            Poll::Ready(Ok(())) => {}
+            Poll::Ready(Err(())) => return Turn::Close,
+            Poll::Pending => return Turn::Wait,
+        }
+        io_thread::with(|io| io.wait_for(self.seat, Timed::Body));
+        match self.read(cx) {
+            Poll::Ready(Ok(0)) => self.break_off_body(400, "bad body"),
+            Poll::Ready(Ok(_)) => Turn::Again,
+            Poll::Ready(Err(())) => Turn::Close,
+            Poll::Pending => Turn::Wait,
+        }
+    }
+
+    fn body_is_whole(&mut self) -> Turn {
+        if self.start == self.input.len() {
+            self.release_input();
+        }
+        let Phase::Body(arriving) = std::mem::replace(&mut self.phase, Phase::Head) else { return Turn::Again };
+        let Arriving { head, route, values, asked, body, .. } = *arriving;
+        self.hand_over(head, route, values, asked, Bytes::from(body.bytes), body.reserved.0)
+    }
+
+    fn refuse_body(&mut self, refused: Refused) -> Turn {
+        match refused {
+            Refused::Broken => self.break_off_body(400, "bad body"),
+            Refused::TooLarge => {
+                let Phase::Body(arriving) = std::mem::replace(&mut self.phase, Phase::Head) else {
+                    return Turn::Again;
+                };
+                self.site.budget.give_back(arriving.body.reserved.0);
+                // A chunk may be half read: the rest is read away without knowing where it ends.
+                self.write_answer(Asked { keep_alive: false, ..arriving.asked }, &answer::problem(413, None));
+                self.close(true)
+            }
+        }
+    }
+
+    fn break_off_body(&mut self, status: u16, detail: &'static str) -> Turn {
+        self.forget_body();
+        self.break_off(&answer::problem(status, Some(detail)))
+    }
+
+    fn forget_body(&mut self) {
+        if let Phase::Body(arriving) = &mut self.phase {
+            self.site.budget.give_back(std::mem::take(&mut arriving.body.reserved.0));
+        }
+    }
+
+    fn turn_discarding(&mut self, cx: &mut Context<'_>) -> Turn {
+        match self.flush(cx) {
+            Poll::Ready(Err(())) => return Turn::Close,
+            Poll::Ready(Ok(())) | Poll::Pending => {}
+        }
+        let Phase::Discarding(end) = &mut self.phase else { return Turn::Again };
+        match end.skip(&self.input[self.start..]) {
+            Err(()) => return self.close(true),
+            Ok(step) => {
+                self.start += step.consumed;
+                if step.is_done {
+                    io_thread::with(|io| io.set_deadline(self.seat, None));
+                    self.phase = Phase::Head;
+                    return Turn::Again;
+                }
+            }
+        }
+        if self.start == self.input.len() {
+            self.release_input();
+        }
+        match self.read(cx) {
+            Poll::Ready(Ok(0)) | Poll::Ready(Err(())) => self.close(false),
+            Poll::Ready(Ok(_)) => Turn::Again,
+            Poll::Pending => Turn::Wait,
+        }
+    }
+
+    // --- the service ---
+
+    fn hand_over(
+        &mut self,
+        head: Head,
+        route: RouteId,
+        values: Vec<Value>,
+        asked: Asked,
+        body: Bytes,
+        reserved: u64,
+    ) -> Turn {
+        let site = &self.site;
+        let (queue_timeout, request_timeout) = (site.options.queue_timeout, site.options.request_timeout);
+        let wants_ticks = site.service.wants_ticks();
+        let exchange = Arc::new(Exchange::new());
+        let (queue, token) = io_thread::with(|io| {
+            io.wait_for(self.seat, Timed::Nothing);
+            io.set_busy(self.seat, true);
+            io.set_deadline(self.seat, queue_timeout.or(request_timeout));
+            if wants_ticks {
+                io.want_ticks();
+            }
+            (Arc::clone(io.returns()), io.next_token(self.seat))
+        });
+        let handed = Handed {
+            exchange: Arc::clone(&exchange),
+            asked,
+            cancel_on_disconnect: site.route_options(route).cancel_on_disconnect,
+            is_queue_deadline: queue_timeout.is_some(),
+            reserved,
+        };
+        self.phase = Phase::Handed(handed);
+        let request = Request { head, route, values, body, peer: self.peer };
+        let responder = Responder::new(exchange, queue, token);
+        // A service that panics has dropped the responder on the way, which answers 500.
+        if catch_unwind(AssertUnwindSafe(|| site.service.call(request, responder))).is_err() {
+            tracing::error!("a service panicked while taking a request");
+        }
+        Turn::Again
+    }
+
+    fn turn_handed(&mut self, cx: &mut Context<'_>) -> Turn {
+        let Phase::Handed(handed) = &self.phase else { return Turn::Again };
+        let asked = handed.asked;
+        if let Some(part) = io_thread::with(|io| io.take_part(self.seat)) {
+            return match part {
+                Part::Whole(reply) => {
+                    self.end_exchange();
+                    match reply.head.check() {
+                        Ok(()) => {
+                            let asked = persisting(asked, wire::asks_to_close(&reply.head));
+                            self.write_reply(asked, &reply.head, reply.body);
+                            self.after_answer(asked)
+                        }
+                        Err(error) => self.answer_bad_head(asked, &error),
+                    }
+                }
+                Part::Head(head, declared) => self.begin_stream(asked, &head, declared),
+                Part::Overloaded => self.end_with(asked, &answer::overloaded()),
+                Part::Dropped | Part::Chunk(_) | Part::End | Part::Failed => {
+                    self.end_with(asked, &answer::problem(500, Some("handler finished without responding")))
+                }
+            };
+        }
+        match self.watch(cx) {
+            Poll::Ready(()) => Turn::Close,
+            Poll::Pending => Turn::Wait,
+        }
+    }
+
+    fn answer_bad_head(&mut self, asked: Asked, error: &crate::reply::BadHead) -> Turn {
+        tracing::error!(%error, "bad response header");
+        let asked = persisting(asked, false);
+        self.write_answer(asked, &answer::problem(500, Some("bad response header")));
+        self.after_answer(asked)
+    }
+
+    fn end_with(&mut self, asked: Asked, answer: &Answer) -> Turn {
+        self.end_exchange();
+        let asked = persisting(asked, false);
+        self.write_answer(asked, answer);
+        self.after_answer(asked)
+    }
+
+    /// The deadline of a handed request has passed.
+    fn is_due(&mut self) -> Turn {
+        let Phase::Handed(handed) = &mut self.phase else { return Turn::Again };
+        let asked = handed.asked;
+        if std::mem::take(&mut handed.is_queue_deadline) {
+            if handed.exchange.abandon_queued() {
+                return self.end_with(asked, &answer::overloaded());
+            }
+            let left = match (self.site.options.request_timeout, self.site.options.queue_timeout) {
+                (Some(request), Some(queue)) => Some(request.saturating_sub(queue)),
+                (request, _) => request,
+            };
+            io_thread::with(|io| io.set_deadline(self.seat, left));
+            return Turn::Again;
+        }
+        self.give_up();
+        self.end_with(asked, &answer::problem(504, Some("handler did not respond in time")))
+    }
+
+    /// Nobody waits for the answer any more: a queued request never runs, a running handler is cancelled.
+    fn give_up(&mut self) {
+        let (handed, is_streaming) = match &self.phase {
+            Phase::Handed(handed) => (handed, false),
+            Phase::Streaming(streaming) => (&streaming.handed, true),
+            _ => return,
+        };
+        // After the first reply the source of a stream ends with its client, whatever the route says.
+        if (handed.cancel_on_disconnect || is_streaming) && handed.exchange.abandon() {
+            self.site.service.notify(Notice::Abandoned(Arc::clone(&handed.exchange)));
+        }
+    }
+
+    fn end_exchange(&mut self) {
+        let reserved = match &mut self.phase {
+            Phase::Handed(handed) => &mut handed.reserved,
+            Phase::Streaming(streaming) => &mut streaming.handed.reserved,
+            _ => return,
+        };
+        self.site.budget.give_back(std::mem::take(reserved));
+        io_thread::with(|io| {
+            io.set_busy(self.seat, false);
+            io.set_deadline(self.seat, None);
+        });
+    }
+
+    // --- streams ---
+
+    fn begin_stream(&mut self, asked: Asked, head: &ReplyHead, declared: Option<u64>) -> Turn {
+        if let Err(error) = head.check() {
+            self.give_up_stream_source();
+            self.end_exchange();
+            return self.answer_bad_head(asked, &error);
+        }
+        let has_body = wire::has_body(head.status);
+        let body = match declared {
+            _ if !has_body => BodyWire::None,
+            Some(length) => BodyWire::Length(length),
+            None if asked.is_head => BodyWire::None,
+            None if asked.is_http10 => BodyWire::UntilClose,
+            None => BodyWire::Chunked,
+        };
+        let closes = wire::asks_to_close(head) || body == BodyWire::UntilClose;
+        let asked = persisting(asked, closes);
+        self.write_reply_head(asked, head, body);
+        if !has_body || asked.is_head {
+            self.give_up_stream_source();
+            self.end_exchange();
+            return self.after_answer(asked);
+        }
+        io_thread::with(|io| io.set_deadline(self.seat, None));
+        let Phase::Handed(mut handed) = std::mem::replace(&mut self.phase, Phase::Head) else { return Turn::Again };
+        handed.asked = asked;
+        self.phase =
+            Phase::Streaming(Box::new(Streaming { handed, body, owed: declared, uncredited: 0, is_ended: false }));
+        Turn::Again
+    }
+
+    /// The source of a stream that sends no body is closed at once (api.md 2.6).
+    fn give_up_stream_source(&mut self) {
+        let Phase::Handed(handed) = &self.phase else { return };
+        if handed.exchange.abandon() {
+            self.site.service.notify(Notice::Abandoned(Arc::clone(&handed.exchange)));
+        }
+    }
+
+    fn turn_streaming(&mut self, cx: &mut Context<'_>) -> Turn {
+        loop {
+            let Phase::Streaming(streaming) = &mut self.phase else { return Turn::Again };
+            let Some(part) = io_thread::with(|io| io.take_part(self.seat)) else { break };
+            match part {
+                Part::Chunk(bytes) => {
+                    if let Some(owed) = &mut streaming.owed {
+                        let Some(left) = owed.checked_sub(bytes.len() as u64) else { return self.break_stream(true) };
+                        *owed = left;
+                    }
+                    streaming.uncredited += bytes.len();
+                    if streaming.body == BodyWire::Chunked {
+                        wire::write_chunk_size(&mut self.output.buf, bytes.len());
+                        self.output.push(bytes);
+                        self.output.buf.extend_from_slice(b"\r\n");
+                    } else {
+                        self.output.push(bytes);
+                    }
+                }
+                Part::End => {
+                    if streaming.owed.is_some_and(|owed| owed > 0) {
+                        return self.break_stream(true);
+                    }
+                    if streaming.body == BodyWire::Chunked {
+                        self.output.buf.extend_from_slice(wire::LAST_CHUNK);
+                    }
+                    streaming.is_ended = true;
+                }
+                Part::Failed | Part::Dropped | Part::Overloaded | Part::Whole(_) | Part::Head(..) => {
+                    return self.break_stream(false);
+                }
+            }
+        }
+        let flushed = self.flush(cx);
+        let waiting = self.output.len();
+        let Phase::Streaming(streaming) = &mut self.phase else { return Turn::Again };
+        let credit = streaming.uncredited.saturating_sub(waiting);
+        streaming.uncredited -= credit;
+        if credit > 0 && streaming.handed.exchange.wrote(credit) {
+            self.site.service.notify(Notice::Room(Arc::clone(&streaming.handed.exchange)));
+        }
+        match flushed {
+            Poll::Ready(Err(())) => return Turn::Close,
+            Poll::Ready(Ok(())) if streaming.is_ended => {
+                let asked = streaming.handed.asked;
+                self.end_exchange();
+                return self.after_answer(asked);
+            }
+            Poll::Ready(Ok(())) => io_thread::with(|io| io.wait_for(self.seat, Timed::Nothing)),
+            Poll::Pending => {}
+        }
+        match self.watch(cx) {
+            Poll::Ready(()) => Turn::Close,
+            Poll::Pending => Turn::Wait,
+        }
+    }
+
+    /// A body that is not what its head promised: the client has to see that it is broken.
+    fn break_stream(&mut self, is_length: bool) -> Turn {
+        if is_length {
+            tracing::error!("a stream gave more or less than the length it declared");
+        }
+        Turn::Close
+    }
+
+    // --- answers ---
+
+    fn write_answer(&mut self, asked: Asked, answer: &Answer) {
+        self.write_reply(asked, &answer.head, answer.body.clone());
+    }
+
+    fn write_reply(&mut self, asked: Asked, head: &ReplyHead, body: Bytes) {
+        let has_body = wire::has_body(head.status);
+        let framing = if has_body { BodyWire::Length(body.len() as u64) } else { BodyWire::None };
+        self.write_reply_head(asked, head, framing);
+        if has_body && !asked.is_head {
+            self.output.push(body);
+        }
+    }
+
+    fn write_reply_head(&mut self, asked: Asked, head: &ReplyHead, body: BodyWire) {
+        let persistence = match (asked.keep_alive, asked.is_http10) {
+            (false, _) => Persistence::Close,
+            (true, true) => Persistence::KeepAlive,
+            (true, false) => Persistence::Implied,
+        };
+        let buf = &mut self.output.buf;
+        if buf.capacity() == 0 {
+            *buf = io_thread::take_out();
+        }
+        io_thread::with(|io| wire::write_head(buf, head, body, persistence, io.date()));
+    }
+
+    fn after_answer(&mut self, asked: Asked) -> Turn {
+        if asked.keep_alive {
+            self.phase = Phase::Head;
+            Turn::Again
+        } else {
+            self.close(!self.pending().is_empty())
+        }
+    }
+
+    /// Nothing more is read as a request. `lingers`: the client may still be sending.
+    fn close(&mut self, lingers: bool) -> Turn {
+        self.phase = Phase::Closing { lingers };
+        Turn::Again
+    }
+
+    fn turn_closing(&mut self, cx: &mut Context<'_>, lingers: bool) -> Turn {
+        match self.flush(cx) {
+            Poll::Ready(Ok(())) => {}
+            Poll::Ready(Err(())) => return Turn::Close,
+            Poll::Pending => return Turn::Wait,
+        }
+        if self.is_eof {
+            return Turn::Close;
+        }
+        match Pin::new(&mut self.transport).poll_shutdown(cx) {
+            Poll::Ready(Ok(())) if lingers => {
+                io_thread::with(|io| {
+                    io.wait_for(self.seat, Timed::Nothing);
+                    io.set_deadline(self.seat, Some(LINGER));
+                });
+                self.phase = Phase::Lingering;
+                Turn::Again
+            }
+            Poll::Ready(_) => Turn::Close,
+            Poll::Pending => Turn::Wait,
+        }
+    }
+
+    fn turn_lingering(&mut self, cx: &mut Context<'_>) -> Turn {
+        self.start = self.input.len();
+        self.release_input();
+        match self.read(cx) {
+            Poll::Ready(Ok(0)) | Poll::Ready(Err(())) => Turn::Close,
+            Poll::Ready(Ok(_)) => Turn::Again,
+            Poll::Pending => Turn::Wait,
+        }
+    }
+
+    // --- the socket ---
+
+    fn pending(&self) -> &[u8] {
+        &self.input[self.start..]
+    }
+
+    /// A connection that waits holds no buffer.
+    fn release_input(&mut self) {
+        self.input = Vec::new();
+        self.start = 0;
+    }
+
+    /// Reads what is there behind what is pending. 0: the client has shut its side.
+    fn read(&mut self, cx: &mut Context<'_>) -> Poll<Result<usize, ()>> {
+        if self.is_eof {
+            return Poll::Ready(Ok(0));
+        }
+        let mut scratch = io_thread::take_scratch();
+        let mut buf = ReadBuf::new(&mut scratch);
+        let outcome = Pin::new(&mut self.transport).poll_read(cx, &mut buf);
+        let outcome = match outcome {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Err(_)) => Poll::Ready(Err(())),
+            Poll::Ready(Ok(())) => {
+                let read = buf.filled();
+                if self.start == self.input.len() {
+                    self.start = 0;
+                    self.input = read.to_vec();
+                } else {
+                    if self.start > 0 {
+                        self.input.drain(..self.start);
+                        self.start = 0;
+                    }
+                    self.input.extend_from_slice(read);
+                }
+                self.is_eof = read.is_empty();
+                Poll::Ready(Ok(read.len()))
+            }
+        };
+        io_thread::give_scratch(scratch);
+        outcome
+    }
+
+    /// While a request is in progress: ready when the client has gone. Reads a bounded piece ahead.
+    fn watch(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while self.pending().len() < READ_AHEAD {
+            match ready!(self.read(cx)) {
+                Ok(0) | Err(()) => return Poll::Ready(()),
+                Ok(_) => {}
+            }
+        }
+        Poll::Pending
+    }
+
+    /// Writes what waits. `Err`: the connection is broken.
+    fn flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ()>> {
+        if self.output.is_empty() {
+            return Poll::Ready(Ok(()));
+        }
+        let mut taken = 0;
+        let outcome = self.output.poll_flush(&mut self.transport, cx, &mut taken);
+        match outcome {
+            Poll::Ready(Ok(())) => {
+                io_thread::give_out(std::mem::take(&mut self.output.buf));
+                Poll::Ready(Ok(()))
+            }
+            Poll::Ready(Err(_)) => Poll::Ready(Err(())),
+            Poll::Pending => {
+                io_thread::with(|io| {
+                    io.wait_for(self.seat, Timed::Write);
+                    if taken > 0 {
+                        io.moved(self.seat);
+                    }
+                });
+                Poll::Pending
+            }
+        }
+    }
+
+    /// The sweep found that what was waited for did not come, and a last look found nothing either.
+    fn expire(&mut self, timed: Timed) -> Turn {
+        match (timed, &self.phase) {
+            (Timed::Budget, Phase::Body(_)) => {
+                self.forget_body();
+                self.break_off(&answer::overloaded())
+            }
+            (Timed::Body, Phase::Body(_)) => self.break_off_body(408, "request body stalled"),
+            _ => Turn::Close,
+        }
+    }
+}
+
+impl<T: AsyncRead + AsyncWrite + Unpin> Future for Connection<T> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = self.get_mut();
+        let found = io_thread::with(|io| io.enter(this.seat, cx.waker()));
+        let mut turn = match this.phase {
+            _ if !found.is_due => Turn::Again,
+            Phase::Handed(_) => this.is_due(),
+            Phase::Discarding(_) => this.close(true),
+            Phase::Lingering => Turn::Close,
+            _ => Turn::Again,
+        };
+        for _ in 0..TURNS {
+            match turn {
+                Turn::Again => turn = this.turn(cx, found.is_draining),
+                Turn::Close => return Poll::Ready(()),
+                Turn::Wait => match found.expired {
+                    // What was waited for may have come between the sweep and this poll.
+                    Some(wait) if io_thread::with(|io| io.still_waits(this.seat, wait)) => {
+                        turn = this.expire(wait.timed);
+                    }
+                    _ => return Poll::Pending,
+                },
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+impl<T> Drop for Connection<T> {
+    fn drop(&mut self) {
+        let handed = match &mut self.phase {
+            Phase::Handed(handed) => Some((&*handed, false)),
+            Phase::Streaming(streaming) => Some((&streaming.handed, true)),
+            Phase::Body(arriving) => {
+                self.site.budget.give_back(arriving.body.reserved.0);
+                None
+            }
+            _ => None,
+        };
+        if let Some((handed, is_streaming)) = handed {
+            self.site.budget.give_back(handed.reserved);
+            if (handed.cancel_on_disconnect || is_streaming) && handed.exchange.abandon() {
+                self.site.service.notify(Notice::Abandoned(Arc::clone(&handed.exchange)));
+            }
+        }
+        io_thread::with(|io| io.leave(self.seat));
+        self.site.closed();
+    }
+}

@@ -1,0 +1,492 @@
+//! What the connections of one I/O thread share: their seats, the clock, the deadlines and the way back.
+//!
+//! All of it lives in a thread-local, so that a connection's task holds only the number of its seat and can be
+//! spawned as it is. Answers are delivered here: [`park`] runs whenever the runtime is about to sleep, flushes
+//! the wakes owed to worker loops, then delivers what has come back; so neither direction costs a system call
+//! for each request.
+//!
+//! Invariants 11 and 12 of ARCHITECTURE.md: a deadline is a place in the wheel of this thread, not a timer of
+//! its own; and an answer that has come back is looked for before the thread parks, and while it is busy at
+//! least every [`LOOK_EVERY`] polls.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use oxb_core::clock;
+use oxb_core::completion::ReturnQueue;
+use oxb_core::units::Micros;
+use oxb_core::wheel::{DeadlineKey, DeadlineWheel};
+use tokio::sync::Notify;
+
+use crate::exchange::{Envelope, Part, Token};
+use crate::http_date;
+use crate::site::Site;
+
+/// The sweep of connection states (architecture.md: every 500 ms while a connection is open).
+const SWEEP: Micros = Micros(500_000);
+/// Ticks of a service with waiting jobs.
+const TICK: Micros = Micros(10_000);
+/// A busy thread looks at its way back at least after this many polls of connections.
+const LOOK_EVERY: u32 = 32;
+
+/// What a connection is waiting for, as the sweep sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Timed {
+    /// Nothing that the sweep bounds.
+    Nothing,
+    /// The first byte of a new connection.
+    Silence,
+    /// The rest of a head.
+    Head,
+    /// The next request.
+    KeepAlive,
+    /// The next byte of a body.
+    Body,
+    /// Room in the budget of collected bodies.
+    Budget,
+    /// The client, to take what waits for it.
+    Write,
+}
+
+/// A wait and when it began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wait {
+    pub(crate) timed: Timed,
+    since: Micros,
+}
+
+/// One connection as the rest of its thread sees it.
+struct Entry {
+    serial: u32,
+    is_live: bool,
+    is_busy: bool,
+    waker: Option<Waker>,
+    part: Option<Part>,
+    more: VecDeque<Part>,
+    wait: Wait,
+    is_expired: bool,
+    is_due: bool,
+    key: Option<DeadlineKey>,
+}
+
+/// What a poll of a connection finds on its seat.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// The sweep found that this wait has been going on for too long.
+    pub(crate) expired: Option<Wait>,
+    /// Its deadline has passed.
+    pub(crate) is_due: bool,
+    /// The thread is draining.
+    pub(crate) is_draining: bool,
+}
+
+pub(crate) struct Io {
+    index: usize,
+    entries: Vec<Entry>,
+    free: Vec<u32>,
+    seat_of_key: Vec<u32>,
+    wheel: DeadlineWheel,
+    now: Micros,
+    polls: u32,
+    date: [u8; 29],
+    date_second: u64,
+    returns: Arc<ReturnQueue<Envelope>>,
+    site: Arc<Site>,
+    poke: Arc<Notify>,
+    closed: Arc<Notify>,
+    accepting: Option<tokio::task::AbortHandle>,
+    next_look: Option<Micros>,
+    next_sweep: Option<Micros>,
+    next_tick: Option<Micros>,
+    busy: usize,
+    is_draining: bool,
+}
+
+thread_local! {
+    static IO: RefCell<Option<Io>> = const { RefCell::new(None) };
+    static OUT: Cell<Option<Vec<u8>>> = const { Cell::new(None) };
+    static SCRATCH: Cell<Option<Vec<u8>>> = const { Cell::new(None) };
+}
+
+/// Runs `act` on this thread's state.
+///
+/// # Panics
+/// On a thread that is no I/O thread.
+pub(crate) fn with<R>(act: impl FnOnce(&mut Io) -> R) -> R {
+    IO.with(|io| act(io.borrow_mut().as_mut().expect("connections live on I/O threads only")))
+}
+
+/// Makes this thread an I/O thread.
+pub(crate) fn install(index: usize, site: Arc<Site>, returns: Arc<ReturnQueue<Envelope>>, poke: Arc<Notify>, closed: Arc<Notify>) {
+    let now = clock::now();
+    IO.with(|io| {
+        *io.borrow_mut() = Some(Io {
+            index,
+            entries: Vec::new(),
+            free: Vec::new(),
+            seat_of_key: Vec::new(),
+            wheel: DeadlineWheel::starting_at(now),
+            now,
+            polls: 0,
+            date: [b' '; 29],
+            date_second: 0,
+            returns,
+            site,
+            poke,
+            closed,
+            accepting: None,
+            next_look: None,
+            next_sweep: None,
+            next_tick: None,
+            busy: 0,
+            is_draining: false,
+        });
+    });
+}
+
+/// Before the runtime sleeps: flush owed wakes, deliver what came back, and allow the sleep only when nothing has.
+pub(crate) fn park() {
+    IO.with(|io| {
+        // A runtime may park before `install`.
+        let mut borrowed = io.borrow_mut();
+        let Some(io) = borrowed.as_mut() else { return };
+        io.site.service.before_park();
+        loop {
+            io.deliver();
+            if io.returns.prepare_to_sleep() {
+                break;
+            }
+        }
+    });
+}
+
+/// After the runtime slept.
+pub(crate) fn unpark() {
+    IO.with(|io| {
+        if let Some(io) = io.borrow_mut().as_mut() {
+            io.returns.awake();
+            io.now = clock::now();
+        }
+    });
+}
+
+/// A read buffer of this thread, given back by [`give_scratch`]; connections that wait hold none.
+pub(crate) fn take_scratch() -> Vec<u8> {
+    SCRATCH.take().unwrap_or_else(|| vec![0; 64 * 1024])
+}
+
+pub(crate) fn give_scratch(scratch: Vec<u8>) {
+    SCRATCH.set(Some(scratch));
+}
+
+/// A write buffer of this thread, given back by [`give_out`].
+pub(crate) fn take_out() -> Vec<u8> {
+    OUT.take().unwrap_or_default()
+}
+
+pub(crate) fn give_out(mut out: Vec<u8>) {
+    if (1..=64 * 1024).contains(&out.capacity()) {
+        out.clear();
+        OUT.set(Some(out));
+    }
+}
+
+impl Io {
+    /// The time, read once when the thread woke.
+    pub(crate) fn now(&self) -> Micros {
+        self.now
+    }
+
+    /// The value of `Date` now.
+    pub(crate) fn date(&mut self) -> &[u8; 29] {
+        // The monotonic clock decides when the wall clock is asked again: once a second.
+        let second = self.now.0 / 1_000_000 + 1;
+        if second != self.date_second {
+            self.date_second = second;
+            let unix = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |age| age.as_secs());
+            self.date = http_date::imf_fixdate(unix);
+        }
+        &self.date
+    }
+
+    pub(crate) fn returns(&self) -> &Arc<ReturnQueue<Envelope>> {
+        &self.returns
+    }
+
+    /// A new connection sits down.
+    pub(crate) fn sit(&mut self) -> u32 {
+        self.refresh();
+        let key = self.wheel.insert();
+        let entry = Entry {
+            serial: 0,
+            is_live: true,
+            is_busy: false,
+            waker: None,
+            part: None,
+            more: VecDeque::new(),
+            wait: Wait { timed: Timed::Silence, since: self.now },
+            is_expired: false,
+            is_due: false,
+            key: Some(key),
+        };
+        let seat = match self.free.pop() {
+            Some(seat) => {
+                let serial = self.entries[seat as usize].serial;
+                self.entries[seat as usize] = Entry { serial, ..entry };
+                seat
+            }
+            None => {
+                self.entries.push(entry);
+                u32::try_from(self.entries.len() - 1).expect("connections are bounded by descriptors, far below u32")
+            }
+        };
+        let index = key.index();
+        if self.seat_of_key.len() <= index {
+            self.seat_of_key.resize(index + 1, u32::MAX);
+        }
+        self.seat_of_key[index] = seat;
+        if self.next_sweep.is_none() {
+            self.next_sweep = Some(self.now.after(SWEEP));
+            self.look_by(self.now.after(SWEEP));
+        }
+        seat
+    }
+
+    /// A connection has gone.
+    pub(crate) fn leave(&mut self, seat: u32) {
+        self.set_busy(seat, false);
+        let entry = &mut self.entries[seat as usize];
+        entry.is_live = false;
+        // What still comes back for it finds nobody.
+        entry.serial = entry.serial.wrapping_add(1);
+        entry.waker = None;
+        entry.part = None;
+        entry.more = VecDeque::new();
+        if let Some(key) = entry.key.take() {
+            self.wheel.remove(key);
+        }
+        self.free.push(seat);
+    }
+
+    /// Begins a poll of `seat`'s connection.
+    pub(crate) fn enter(&mut self, seat: u32, waker: &Waker) -> Found {
+        self.polls = self.polls.wrapping_add(1);
+        if self.polls % LOOK_EVERY == 0 {
+            self.refresh();
+            self.site.service.before_park();
+            self.deliver();
+        }
+        let is_draining = self.is_draining;
+        let entry = &mut self.entries[seat as usize];
+        if entry.waker.is_none() {
+            // A task keeps its waker for life.
+            entry.waker = Some(waker.clone());
+        }
+        Found {
+            expired: std::mem::take(&mut entry.is_expired).then_some(entry.wait),
+            is_due: std::mem::take(&mut entry.is_due),
+            is_draining,
+        }
+    }
+
+    /// Takes the next part of the answer, if one has come.
+    pub(crate) fn take_part(&mut self, seat: u32) -> Option<Part> {
+        let entry = &mut self.entries[seat as usize];
+        let part = entry.part.take();
+        if part.is_some() && !entry.more.is_empty() {
+            entry.part = entry.more.pop_front();
+        }
+        part
+    }
+
+    /// Says what `seat` waits for from now on; a wait that goes on keeps its beginning.
+    pub(crate) fn wait_for(&mut self, seat: u32, timed: Timed) {
+        let entry = &mut self.entries[seat as usize];
+        if entry.wait.timed != timed {
+            entry.wait = Wait { timed, since: self.now };
+        }
+    }
+
+    /// Whether `wait` is going on, with nothing moved since it began.
+    pub(crate) fn still_waits(&self, seat: u32, wait: Wait) -> bool {
+        self.entries[seat as usize].wait == wait
+    }
+
+    /// Something moved: the wait of `seat` begins anew.
+    pub(crate) fn moved(&mut self, seat: u32) {
+        self.entries[seat as usize].wait.since = self.now;
+    }
+
+    /// Opens the next exchange of `seat`: whatever comes back for an earlier one is late.
+    pub(crate) fn next_token(&mut self, seat: u32) -> Token {
+        let entry = &mut self.entries[seat as usize];
+        entry.serial = entry.serial.wrapping_add(1);
+        entry.part = None;
+        entry.more.clear();
+        Token { seat, serial: entry.serial }
+    }
+
+    /// A request of `seat` is with the service, or no longer.
+    pub(crate) fn set_busy(&mut self, seat: u32, is_busy: bool) {
+        let entry = &mut self.entries[seat as usize];
+        if entry.is_busy != is_busy {
+            entry.is_busy = is_busy;
+            if is_busy {
+                self.busy += 1;
+            } else {
+                self.busy -= 1;
+            }
+            self.site.set_busy(self.index, self.busy);
+        }
+    }
+
+    /// Sets or clears the deadline of `seat`.
+    pub(crate) fn set_deadline(&mut self, seat: u32, after: Option<Duration>) {
+        let entry = &mut self.entries[seat as usize];
+        entry.is_due = false;
+        let Some(key) = entry.key else { return };
+        match after {
+            None => self.wheel.disarm(key),
+            Some(after) => {
+                let at = self.now.after(Micros::from(after));
+                self.wheel.arm(key, at);
+                self.look_by(at);
+            }
+        }
+    }
+
+    /// The service has work that may have to be moved: tick while that is so.
+    pub(crate) fn want_ticks(&mut self) {
+        if self.next_tick.is_none() {
+            let at = self.now.after(TICK);
+            self.next_tick = Some(at);
+            self.look_by(at);
+        }
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.is_draining
+    }
+
+    pub(crate) fn set_accepting(&mut self, accepting: tokio::task::AbortHandle) {
+        self.accepting = Some(accepting);
+    }
+
+    fn refresh(&mut self) {
+        self.now = clock::now();
+    }
+
+    fn look_by(&mut self, at: Micros) {
+        if self.next_look.is_none_or(|next| at < next) {
+            self.next_look = Some(at);
+            self.poke.notify_one();
+        }
+    }
+
+    fn deliver(&mut self) {
+        while let Some(envelope) = self.returns.pop() {
+            match envelope {
+                Envelope::To(token, part) => {
+                    let entry = &mut self.entries[token.seat as usize];
+                    if entry.serial != token.serial {
+                        continue;
+                    }
+                    if entry.part.is_none() {
+                        entry.part = Some(part);
+                    } else {
+                        entry.more.push_back(part);
+                    }
+                    if let Some(waker) = &entry.waker {
+                        waker.wake_by_ref();
+                    }
+                }
+                Envelope::Drain => {
+                    self.is_draining = true;
+                    if let Some(accepting) = self.accepting.take() {
+                        accepting.abort();
+                    }
+                    for entry in self.entries.iter().filter(|entry| entry.is_live) {
+                        if let Some(waker) = &entry.waker {
+                            waker.wake_by_ref();
+                        }
+                    }
+                }
+                Envelope::Close => self.closed.notify_one(),
+                Envelope::Poke => self.poke.notify_one(),
+            }
+        }
+    }
+
+    /// Does what the clock says is due, and says when to look again; `None`: not before something asks.
+    fn look(&mut self) -> Option<Micros> {
+        self.refresh();
+        let now = self.now;
+        if self.next_sweep.is_some_and(|at| at <= now) {
+            let has_connections = self.entries.len() > self.free.len();
+            self.sweep();
+            self.next_sweep = has_connections.then_some(now.after(SWEEP));
+        }
+        let (entries, seat_of_key) = (&mut self.entries, &self.seat_of_key);
+        self.wheel.expire(now, |key| {
+            let entry = &mut entries[seat_of_key[key.index()] as usize];
+            entry.is_due = true;
+            if let Some(waker) = &entry.waker {
+                waker.wake_by_ref();
+            }
+        });
+        if self.next_tick.is_some_and(|at| at <= now) {
+            self.next_tick = self.site.service.tick().then_some(now.after(TICK));
+        }
+        self.next_look = [self.next_sweep, self.next_tick, self.wheel.next()].into_iter().flatten().min();
+        self.next_look
+    }
+
+    fn sweep(&mut self) {
+        let options = &self.site.options;
+        for entry in self.entries.iter_mut().filter(|entry| entry.is_live) {
+            let limit = match entry.wait.timed {
+                Timed::Nothing => None,
+                Timed::Silence | Timed::Head => options.header_timeout,
+                Timed::KeepAlive => options.keep_alive_timeout,
+                // A handler that never gets its body would not answer in time either (api.md 4.2).
+                Timed::Body => shorter(options.body_timeout, options.request_timeout),
+                Timed::Budget => options.body_timeout,
+                Timed::Write => options.write_timeout,
+            };
+            if limit.is_some_and(|limit| entry.wait.since.after(Micros::from(limit)) <= self.now) {
+                entry.is_expired = true;
+                if let Some(waker) = &entry.waker {
+                    waker.wake_by_ref();
+                }
+            }
+        }
+    }
+}
+
+fn shorter(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
+/// Looks at the clock whenever something is due; sleeps without a timer while nothing is.
+pub(crate) async fn keep_time(poke: Arc<Notify>) {
+    loop {
+        match with(Io::look) {
+            None => poke.notified().await,
+            Some(at) => {
+                let now = with(|io| io.now());
+                let sleep = Duration::from_micros(at.since(now).0.max(1000));
+                tokio::select! {
+                    biased;
+                    () = poke.notified() => {}
+                    () = tokio::time::sleep(sleep) => {}
+                }
+            }
+        }
+    }
+}

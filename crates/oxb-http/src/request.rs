@@ -1,0 +1,88 @@
+//! A request as a service gets it: parsed, routed, its parameters coerced and its body collected.
+//!
+//! Nothing in it borrows from the connection: it may be sent to any thread and kept as long as needed.
+
+use std::net::IpAddr;
+
+use bytes::Bytes;
+
+use crate::head::Head;
+use crate::params::Value;
+use crate::router::RouteId;
+
+/// One request.
+#[derive(Debug)]
+pub struct Request {
+    pub(crate) head: Head,
+    pub(crate) route: RouteId,
+    pub(crate) values: Vec<Value>,
+    pub(crate) body: Bytes,
+    pub(crate) peer: Option<IpAddr>,
+}
+
+impl Request {
+    /// The method as sent.
+    #[must_use]
+    pub fn method(&self) -> &str {
+        self.head.method()
+    }
+
+    /// The path as sent, still percent-encoded, without the query.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        self.head.path()
+    }
+
+    /// The raw query string; `None` when there is no `?`.
+    #[must_use]
+    pub fn query(&self) -> Option<&str> {
+        self.head.query()
+    }
+
+    /// The header fields as sent, in order.
+    pub fn headers(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.head.headers()
+    }
+
+    /// The first value of a field, whatever the case of its name.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&[u8]> {
+        self.head.header(name)
+    }
+
+    /// The head with everything it says.
+    #[must_use]
+    pub fn head(&self) -> &Head {
+        &self.head
+    }
+
+    /// The whole body; empty when there is none.
+    #[must_use]
+    pub fn body(&self) -> &Bytes {
+        &self.body
+    }
+
+    /// The route that was found.
+    #[must_use]
+    pub fn route(&self) -> RouteId {
+        self.route
+    }
+
+    /// The coerced parameters, in the order the route declares them.
+    #[must_use]
+    pub fn values(&self) -> &[Value] {
+        &self.values
+    }
+
+    /// Moves the parameters out.
+    #[must_use]
+    pub fn take_values(&mut self) -> Vec<Value> {
+        std::mem::take(&mut self.values)
+    }
+
+    /// The client's address; `None` on a Unix socket.
+    #[must_use]
+    pub fn peer(&self) -> Option<IpAddr> {
+        self.peer
+    }
+}
