@@ -145,6 +145,11 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         }
     }
 
+    #[cfg(feature = "harness")]
+    pub(crate) fn transport_mut(&mut self) -> &mut T {
+        &mut self.transport
+    }
+
     fn turn(&mut self, cx: &mut Context<'_>, is_draining: bool) -> Turn {
         match self.phase {
             Phase::Head => self.turn_head(cx, is_draining),

@@ -26,6 +26,8 @@
 //! running.close();
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! The feature `harness` adds a connection driven by hand, for benchmarks and tests.
 #![forbid(unsafe_code)]
 
 mod calendar;
@@ -42,6 +44,8 @@ mod body;
 mod budget;
 mod connection;
 pub mod exchange;
+#[cfg(feature = "harness")]
+pub mod harness;
 mod io_thread;
 pub mod listener;
 pub mod options;
