@@ -46,7 +46,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     });
 
     routes.add("POST", "/echo", vec![])?;
-    handlers.add(|request| async move { Reply::new(200, "application/octet-stream", request.body().clone()) });
+    handlers
+        .add(|request| async move { Reply::new(200, "application/octet-stream", request.body().clone()) });
 
     // Before a thread exists that a signal could end up on.
     let mut signals = Signals::new([SIGINT, SIGTERM])?;

@@ -16,7 +16,10 @@ const PROBLEM: &str = "application/problem+json";
 
 /// A problem of api.md 6.1.
 pub(crate) fn problem(status: u16, detail: Option<&str>) -> Answer {
-    Answer { head: ReplyHead::new(status).content_type(PROBLEM), body: problem::problem_bytes(status, detail) }
+    Answer {
+        head: ReplyHead::new(status).content_type(PROBLEM),
+        body: problem::problem_bytes(status, detail),
+    }
 }
 
 /// 405 with the methods that have a route there (RFC 9110 section 15.5.6).
@@ -27,7 +30,7 @@ pub(crate) fn method_not_allowed(allow: String) -> Answer {
 
 /// 422 with its one entry.
 pub(crate) fn unprocessable(error: &ParamError) -> Answer {
-    Answer { head: ReplyHead::new(422).content_type(PROBLEM), body: error.problem_bytes() }
+    Answer { head: ReplyHead::new(422).content_type(PROBLEM), body: error.problem() }
 }
 
 /// The 503 of full loops (api.md 1.4).

@@ -1,6 +1,6 @@
 //! A request body as it arrives: collected within the route's limit and the server's budget, or read away.
 
-use oxb_core::units::ByteCount;
+use oxb_core::ByteCount;
 
 use crate::budget::Budget;
 use crate::chunked::ChunkedDecoder;

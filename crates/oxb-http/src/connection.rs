@@ -94,7 +94,9 @@ enum Phase {
     /// The answer is written; the rest of the request's body is read away.
     Discarding(Box<BodyEnd>),
     /// The last answer has to leave, then the connection closes; with `lingers`, slowly.
-    Closing { lingers: bool },
+    Closing {
+        lingers: bool,
+    },
     /// The write side is shut; whatever still comes is read away.
     Lingering,
 }
@@ -294,9 +296,9 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         if self.start < self.input.len() {
             arriving.owes_continue = false;
             let budget = &self.site.budget;
-            let collected = arriving.body.collect(&self.input[self.start..], budget, |count| {
-                budget.take_or_wait(count, cx.waker())
-            });
+            let collected = arriving
+                .body
+                .collect(&self.input[self.start..], budget, |count| budget.take_or_wait(count, cx.waker()));
             match collected {
                 Ok(Some(step)) => {
                     self.start += step.consumed;
@@ -339,7 +341,9 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         if self.start == self.input.len() {
             self.release_input();
         }
-        let Phase::Body(arriving) = std::mem::replace(&mut self.phase, Phase::Head) else { return Turn::Again };
+        let Phase::Body(arriving) = std::mem::replace(&mut self.phase, Phase::Head) else {
+            return Turn::Again;
+        };
         let Arriving { head, route, values, asked, body, .. } = *arriving;
         self.hand_over(head, route, values, asked, Bytes::from(body.bytes), body.reserved.0)
     }
@@ -551,10 +555,17 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
             return self.after_answer(asked);
         }
         io_thread::with(|io| io.set_deadline(self.seat, None));
-        let Phase::Handed(mut handed) = std::mem::replace(&mut self.phase, Phase::Head) else { return Turn::Again };
+        let Phase::Handed(mut handed) = std::mem::replace(&mut self.phase, Phase::Head) else {
+            return Turn::Again;
+        };
         handed.asked = asked;
-        self.phase =
-            Phase::Streaming(Box::new(Streaming { handed, body, owed: declared, uncredited: 0, is_ended: false }));
+        self.phase = Phase::Streaming(Box::new(Streaming {
+            handed,
+            body,
+            owed: declared,
+            uncredited: 0,
+            is_ended: false,
+        }));
         Turn::Again
     }
 
@@ -573,7 +584,9 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
             match part {
                 Part::Chunk(bytes) => {
                     if let Some(owed) = &mut streaming.owed {
-                        let Some(left) = owed.checked_sub(bytes.len() as u64) else { return self.break_stream(true) };
+                        let Some(left) = owed.checked_sub(bytes.len() as u64) else {
+                            return self.break_stream(true);
+                        };
                         *owed = left;
                     }
                     streaming.uncredited += bytes.len();

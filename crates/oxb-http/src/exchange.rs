@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use oxb_core::completion::ReturnQueue;
-use oxb_core::units::LoopId;
+use oxb_core::LoopId;
+use oxb_core::ReturnQueue;
 
 use crate::reply::{Reply, ReplyHead};
 
@@ -39,8 +39,6 @@ pub(crate) enum Envelope {
     Drain,
     /// Close everything and end the thread.
     Close,
-    /// Look at the clock: something is due sooner than was known.
-    Poke,
 }
 
 /// Part of an answer.
@@ -164,10 +162,16 @@ pub struct Responder {
     is_answered: bool,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct WayBack {
     pub(crate) queue: Arc<ReturnQueue<Envelope>>,
     pub(crate) token: Token,
+}
+
+impl std::fmt::Debug for WayBack {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.token.fmt(formatter)
+    }
 }
 
 impl WayBack {
@@ -185,7 +189,8 @@ impl Responder {
     /// then it must not run, and what it holds is to be released.
     #[must_use]
     pub fn begin(&self, loop_id: LoopId) -> bool {
-        self.exchange.begin(u16::try_from(loop_id.index()).expect("LoopSet caps the loop count far below u16::MAX"))
+        self.exchange
+            .begin(u16::try_from(loop_id.index()).expect("LoopSet caps the loop count far below u16::MAX"))
     }
 
     /// What this request shares with its connection.

@@ -15,10 +15,10 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use oxb_core::Micros;
+use oxb_core::ReturnQueue;
 use oxb_core::clock;
-use oxb_core::completion::ReturnQueue;
-use oxb_core::units::Micros;
-use oxb_core::wheel::{DeadlineKey, DeadlineWheel};
+use oxb_core::{DeadlineKey, DeadlineWheel};
 use tokio::sync::Notify;
 
 use crate::exchange::{Envelope, Part, Token};
@@ -120,7 +120,13 @@ pub(crate) fn with<R>(act: impl FnOnce(&mut Io) -> R) -> R {
 }
 
 /// Makes this thread an I/O thread.
-pub(crate) fn install(index: usize, site: Arc<Site>, returns: Arc<ReturnQueue<Envelope>>, poke: Arc<Notify>, closed: Arc<Notify>) {
+pub(crate) fn install(
+    index: usize,
+    site: Arc<Site>,
+    returns: Arc<ReturnQueue<Envelope>>,
+    poke: Arc<Notify>,
+    closed: Arc<Notify>,
+) {
     let now = clock::now();
     IO.with(|io| {
         *io.borrow_mut() = Some(Io {
@@ -240,7 +246,8 @@ impl Io {
             }
             None => {
                 self.entries.push(entry);
-                u32::try_from(self.entries.len() - 1).expect("connections are bounded by descriptors, far below u32")
+                u32::try_from(self.entries.len() - 1)
+                    .expect("connections are bounded by descriptors, far below u32")
             }
         };
         let index = key.index();
@@ -415,7 +422,6 @@ impl Io {
                     }
                 }
                 Envelope::Close => self.closed.notify_one(),
-                Envelope::Poke => self.poke.notify_one(),
             }
         }
     }

@@ -107,7 +107,8 @@ impl Reply {
 
 /// RFC 9110 section 5.6.2.
 fn is_token(name: &[u8]) -> bool {
-    !name.is_empty() && name.iter().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte))
+    !name.is_empty()
+        && name.iter().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte))
 }
 
 /// RFC 9110 section 5.5: no control characters but the tab.

@@ -6,16 +6,16 @@
 
 use std::io;
 use std::net::IpAddr;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use oxb_core::completion::ReturnQueue;
+use oxb_core::ReturnQueue;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use socket2::Socket;
 use thiserror::Error;
-use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::unix::pipe::Receiver;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
@@ -115,22 +115,29 @@ impl Bound {
         let thread_count = options.io_threads.max(1);
         let options = ServerOptions { io_threads: thread_count, ..options };
         let site = Arc::new(Site::new(router, route_options, service, options));
-        let mut running = Running { site, threads: Vec::new(), address: listener.address.clone(), listener: None };
+        let mut running =
+            Running { site, threads: Vec::new(), address: listener.address.clone(), listener: None };
         for index in 0..thread_count {
-            let socket = listener.share()?;
             let returns = Arc::new(ReturnQueue::new()?);
             let thread = IoThread {
                 index,
                 site: Arc::clone(&running.site),
                 returns: Arc::clone(&returns),
                 connections: Arc::clone(&connections),
-                is_unix: matches!(listener.address, Address::Unix(_)),
             };
             let runtime = thread.runtime()?;
+            let (socket, signal) = {
+                let _in_runtime = runtime.enter();
+                // Watched so that a push from another thread ends the sleep. Nobody reads it: the watch is
+                // edge-triggered, and what was pushed is found when the thread parks again. The type is that
+                // of any readable descriptor; tokio's other way to watch one is unsafe.
+                let signal = returns.signal().as_fd().try_clone_to_owned()?;
+                (AnyListener::new(&listener)?, Receiver::from_owned_fd_unchecked(signal)?)
+            };
             // An error here drops `running`, which closes what was started.
             let handle = std::thread::Builder::new()
                 .name(format!("oxbrook-io-{index}"))
-                .spawn(move || thread.run(&runtime, socket))?;
+                .spawn(move || thread.run(&runtime, socket, signal))?;
             running.threads.push(Thread { returns, handle: Some(handle) });
         }
         running.listener = Some(listener);
@@ -226,7 +233,6 @@ struct IoThread {
     site: Arc<Site>,
     returns: Arc<ReturnQueue<Envelope>>,
     connections: Arc<Semaphore>,
-    is_unix: bool,
 }
 
 impl IoThread {
@@ -239,7 +245,7 @@ impl IoThread {
             .build()
     }
 
-    fn run(self, runtime: &tokio::runtime::Runtime, socket: Socket) {
+    fn run(self, runtime: &tokio::runtime::Runtime, listener: AnyListener, signal: Receiver) {
         let poke = Arc::new(Notify::new());
         let closed = Arc::new(Notify::new());
         io_thread::install(
@@ -250,30 +256,18 @@ impl IoThread {
             Arc::clone(&closed),
         );
         runtime.block_on(async {
-            // Registered so that a push from another thread ends the sleep. Nobody reads it: it is watched
-            // edge-triggered, and what was pushed is found when the thread parks again.
-            let signal = AsyncFd::new(self.returns.signal());
             tokio::spawn(io_thread::keep_time(poke));
-            let accepting = tokio::spawn(accept(socket, self.is_unix, self.site, self.connections));
+            let accepting = tokio::spawn(accept(listener, self.site, self.connections));
             io_thread::with(|io| io.set_accepting(accepting.abort_handle()));
             closed.notified().await;
-            drop(signal);
         });
+        drop(signal);
         // Connections leave their seats while the runtime drops their tasks.
     }
 }
 
 /// Accepts while connections are free.
-async fn accept(socket: Socket, is_unix: bool, site: Arc<Site>, connections: Arc<Semaphore>) {
-    let listener = if is_unix {
-        UnixListener::from_std(socket.into()).map(AnyListener::Unix)
-    } else {
-        TcpListener::from_std(socket.into()).map(AnyListener::Tcp)
-    };
-    let listener = match listener {
-        Ok(listener) => listener,
-        Err(error) => return tracing::error!(%error, "cannot watch the listening socket"),
-    };
+async fn accept(listener: AnyListener, site: Arc<Site>, connections: Arc<Semaphore>) {
     loop {
         let Ok(permit) = Arc::clone(&connections).acquire_owned().await else { return };
         if let Err(error) = listener.accept(&site, permit).await {
@@ -295,6 +289,14 @@ enum AnyListener {
 }
 
 impl AnyListener {
+    fn new(listener: &Listener) -> io::Result<Self> {
+        let socket = listener.share()?;
+        match listener.address {
+            Address::Tcp(_) => TcpListener::from_std(socket.into()).map(Self::Tcp),
+            Address::Unix(_) => UnixListener::from_std(socket.into()).map(Self::Unix),
+        }
+    }
+
     async fn accept(&self, site: &Arc<Site>, permit: OwnedSemaphorePermit) -> io::Result<()> {
         match self {
             Self::Tcp(listener) => {

@@ -43,7 +43,8 @@ impl Site {
         service: Arc<dyn Service>,
         mut options: ServerOptions,
     ) -> Self {
-        let largest = route_options.iter().filter_map(|route| route.max_body).fold(options.max_body, u64::max);
+        let largest =
+            route_options.iter().filter_map(|route| route.max_body).fold(options.max_body, u64::max);
         options.max_buffered = options.max_buffered.max(largest);
         Self {
             router,

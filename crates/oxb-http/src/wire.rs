@@ -39,7 +39,9 @@ pub(crate) fn has_body(status: u16) -> bool {
 pub(crate) fn asks_to_close(head: &ReplyHead) -> bool {
     head.headers.iter().any(|(name, value)| {
         name.eq_ignore_ascii_case("connection")
-            && value.split(|&byte| byte == b',').any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"))
+            && value
+                .split(|&byte| byte == b',')
+                .any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"))
     })
 }
 
@@ -169,7 +171,13 @@ mod tests {
 
     #[test]
     fn chunk_sizes_are_hexadecimal_without_leading_zeros() {
-        for (size, line) in [(1usize, "1\r\n"), (10, "a\r\n"), (16, "10\r\n"), (65536, "10000\r\n"), (usize::MAX, "ffffffffffffffff\r\n")] {
+        for (size, line) in [
+            (1usize, "1\r\n"),
+            (10, "a\r\n"),
+            (16, "10\r\n"),
+            (65536, "10000\r\n"),
+            (usize::MAX, "ffffffffffffffff\r\n"),
+        ] {
             let mut out = Vec::new();
             write_chunk_size(&mut out, size);
             assert_eq!(String::from_utf8(out).unwrap(), line);
