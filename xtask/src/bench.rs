@@ -1,10 +1,90 @@
-//! `cargo xtask bench`: runs the benchmarks.
+//! `cargo xtask bench`: starts servers, loads them in interleaved rounds, prints ratios and keeps every sample.
+//!
+//! **Invariant:** every figure is from the same run as what it is compared with; a sample with a wrong answer, or of
+//! another process or event loop than its row names, is rejected; what was started is ended by its id.
 
-use lexopt::Parser;
+mod footprint;
+mod instructions;
+mod latency;
+mod machine;
+mod options;
+mod provision;
+mod report;
+mod rounds;
+mod server;
+mod throughput;
+
+use lexopt::{Arg, Parser, ValueExt};
 
 use crate::error::Error;
 
+use self::options::Options;
+
+const HELP: &str = "\
+cargo xtask bench SCENARIO [OPTION ...]
+
+  hello       hello world beside bare hyper, granian and uvicorn: CPU per request, req/s, latency, memory
+  timeout     request_timeout 30 against 0: CPU per request, and instructions under callgrind where that is installed
+  builds      one loop on each interpreter given (--python twice), N loops on a free-threaded one
+  cpu         a handler that computes, one loop against several
+  imbalance   latency of light requests beside handlers that hold loops
+  await       handlers that wait 1 and 5 ms, beside a bare event loop
+  order       in which order queued requests are answered, and how late a sleeper wakes
+  memory      resident memory idle, per loop and per idle connection
+  start       from the start of the process to its first answer
+  idle        context switches of a server nobody talks to
+
+Builds what it needs: the release build of this tree in an environment of its own, the peers in another.
+A JSON file with every sample, a CSV of the percentiles and the servers' output go to a new folder under the
+target folder; a Markdown table is printed. The exit status is 1 if any answer was wrong, whatever the speed.
+
+  --python PATH      the interpreter, as for setup; may be repeated where a scenario compares builds
+  --rounds N         3 interleaved rounds in shuffled order (hello and timeout: 5)
+  --duration S       8 seconds measured, after --warmup S (2)
+  --connections N    64
+  --seed N           of orders and arrivals; default: drawn, and recorded
+  --only TEXT        rows whose name holds TEXT (and the floor)
+  --no-peers         leave out granian and uvicorn
+  --strict           refuse to measure on a machine whose figures would not be trusted
+  --smoke            one short round: fails on a wrong answer, never on speed
+";
+
 /// Runs the subcommand.
-pub(crate) fn run(_arguments: Parser) -> Result<(), Error> {
-    Err(Error::failed("no benchmark has landed yet"))
+pub(crate) fn run(mut arguments: Parser) -> Result<(), Error> {
+    let mut scenario = None;
+    let mut options = Options::default();
+    while let Some(argument) = arguments.next()? {
+        match argument {
+            Arg::Value(name) if scenario.is_none() => scenario = Some(name.string()?),
+            Arg::Long("python") => options.pythons.push(arguments.value()?.into()),
+            Arg::Long("rounds") => options.rounds = Some(arguments.value()?.parse()?),
+            Arg::Long("duration") => options.duration = Some(arguments.value()?.parse()?),
+            Arg::Long("warmup") => options.warmup = Some(arguments.value()?.parse()?),
+            Arg::Long("connections") => options.connections = Some(arguments.value()?.parse()?),
+            Arg::Long("seed") => options.seed = Some(arguments.value()?.parse()?),
+            Arg::Long("only") => options.only = Some(arguments.value()?.string()?),
+            Arg::Long("no-peers") => options.without_peers = true,
+            Arg::Long("strict") => options.is_strict = true,
+            Arg::Long("smoke") => options.is_smoke = true,
+            Arg::Long("help") | Arg::Short('h') => {
+                print!("{HELP}");
+                return Ok(());
+            }
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    let Some(scenario) = scenario else { return Err(Error::Usage(format!("no scenario given\n\n{HELP}"))) };
+    match scenario.as_str() {
+        "hello" => throughput::hello(&options),
+        "timeout" => throughput::timeout(&options),
+        "builds" => throughput::builds(&options),
+        "cpu" => throughput::cpu(&options),
+        "imbalance" => latency::imbalance(&options),
+        "await" => latency::awaiting(&options),
+        "order" => latency::order(&options),
+        "memory" => footprint::memory(&options),
+        "start" => footprint::start(&options),
+        "idle" => footprint::idle(&options),
+        other => Err(Error::Usage(format!("no scenario `{other}`\n\n{HELP}"))),
+    }
 }

@@ -1,0 +1,75 @@
+"""The native app of every benchmark row: one handler for each kind of work that is measured.
+
+What is not about the work is the same everywhere: async handlers, plain text, nothing cached. `/info` tells the
+harness what answers, so that a row cannot claim another process or event loop than it measured.
+"""
+
+import asyncio
+import os
+import sys
+import time
+
+from oxbrook import App
+
+app = App(openapi_url=None, docs_url=None, mcp_url=None)
+
+
+@app.get("/")
+async def hello() -> str:
+    return "Hello, world!"
+
+
+@app.get("/info")
+async def info() -> dict[str, object]:
+    loop = type(asyncio.get_running_loop())
+    is_gil_enabled = getattr(sys, "_is_gil_enabled", lambda: True)()
+    return {"pid": os.getpid(), "parent": os.getppid(), "loop": f"{loop.__module__}.{loop.__qualname__}", "gil": is_gil_enabled}
+
+
+@app.get("/token/{token}")
+async def token(token: str) -> str:
+    return token
+
+
+@app.get("/query")
+async def query(token: str) -> str:
+    return token
+
+
+@app.get("/spin/{count}")
+async def spin(count: int) -> str:
+    """Pure Python work that holds its loop: 20,000 turns are a few hundred microseconds."""
+    total = 0
+    for number in range(count):
+        total += number
+    return str(total)
+
+
+@app.get("/compute/{microseconds}")
+async def compute(microseconds: int) -> str:
+    """Computes for that long by the clock, whatever the machine."""
+    end = time.perf_counter() + microseconds / 1e6
+    while time.perf_counter() < end:
+        pass
+    return "computed"
+
+
+@app.get("/sleep/{milliseconds}")
+async def sleep(milliseconds: int) -> str:
+    """Holds its loop without using a core."""
+    time.sleep(milliseconds / 1e3)
+    return "slept"
+
+
+@app.get("/await/{milliseconds}")
+async def wait(milliseconds: int) -> str:
+    await asyncio.sleep(milliseconds / 1e3)
+    return "waited"
+
+
+@app.get("/nap/{milliseconds}")
+async def nap(milliseconds: int) -> str:
+    """How long a sleep took in the eyes of the handler, in milliseconds."""
+    begin = time.perf_counter()
+    await asyncio.sleep(milliseconds / 1e3)
+    return f"{(time.perf_counter() - begin) * 1e3:.3f}"

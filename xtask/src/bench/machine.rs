@@ -1,0 +1,129 @@
+//! The machine a run was on, and whether its figures can be trusted.
+//!
+//! **Invariant:** what could not be read is `null` in the record, never left out and never guessed.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::process;
+use crate::workspace;
+
+/// A load above this at the start, or above the number of CPUs, spoils a run.
+const BUSY: f64 = 2.0;
+/// A share of time taken by other virtual machines above this spoils it too.
+const STOLEN: f64 = 0.01;
+
+/// What does not change during a run.
+pub(crate) fn fingerprint() -> Value {
+    let cpuinfo = read("/proc/cpuinfo").unwrap_or_default();
+    let field = |name: &str| {
+        let line = cpuinfo.lines().find(|line| line.starts_with(name))?;
+        Some(line.split_once(':')?.1.trim().to_owned())
+    };
+    let memory =
+        read("/proc/meminfo").and_then(|text| text.split_ascii_whitespace().nth(1)?.parse::<u64>().ok());
+    json!({
+        "system": said("uname", &["-srm"]),
+        "cpu": field("model name"),
+        "cpus": cpus(),
+        "is_virtual": field("flags").map(|flags| flags.split(' ').any(|flag| flag == "hypervisor")),
+        "memory_bytes": memory.map(|kib| kib * 1024),
+        "governor": read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").map(|text| text.trim().to_owned()),
+        "descriptor_limit": descriptor_limit(),
+        "cgroup_quota": read("/sys/fs/cgroup/cpu.max").map(|text| text.trim().to_owned()),
+        "rustc": said("rustc", &["--version"]),
+        "commit": said("git", &["rev-parse", "HEAD"]),
+        "is_changed": said("git", &["status", "--porcelain"]).map(|text| !text.is_empty()),
+    })
+}
+
+/// Load and stolen time at one moment.
+#[derive(Debug, Clone)]
+pub(crate) struct Moment {
+    load: Option<f64>,
+    /// Clock ticks since boot: stolen, and all.
+    stolen: Option<(u64, u64)>,
+}
+
+impl Moment {
+    /// Reads both.
+    pub(crate) fn now() -> Self {
+        let load = read("/proc/loadavg").and_then(|text| text.split(' ').next()?.parse().ok());
+        let stolen = read("/proc/stat").and_then(|text| {
+            let ticks: Vec<u64> =
+                text.lines().next()?.split_ascii_whitespace().skip(1).take(8).flat_map(str::parse).collect();
+            Some((*ticks.get(7)?, ticks.iter().sum()))
+        });
+        Self { load, stolen }
+    }
+
+    /// Why a run that starts now would not be trusted.
+    pub(crate) fn doubts(&self) -> Vec<String> {
+        let allowed = BUSY.min(cpus() as f64);
+        let load = self.load.filter(|load| *load > allowed);
+        load.map(|load| format!("load average {load} at the start, over {allowed}")).into_iter().collect()
+    }
+
+    /// The share of time stolen between `self` and `later`.
+    pub(crate) fn stolen_until(&self, later: &Self) -> Option<f64> {
+        let ((stolen, all), (stolen_later, all_later)) = (self.stolen?, later.stolen?);
+        Some(stolen_later.saturating_sub(stolen) as f64 / all_later.saturating_sub(all).max(1) as f64)
+    }
+
+    /// The record of a run from `self` to `later`; whether it is trustworthy, and the doubts.
+    pub(crate) fn record(&self, later: &Self) -> Value {
+        let mut doubts = self.doubts();
+        let stolen = self.stolen_until(later);
+        if let Some(stolen) = stolen.filter(|stolen| *stolen > STOLEN) {
+            doubts.push(format!("{:.1} % of the time was stolen by other machines", stolen * 100.0));
+        }
+        json!({
+            "load_before": self.load,
+            "load_after": later.load,
+            "stolen_share": stolen,
+            "trustworthy": doubts.is_empty(),
+            "doubts": doubts,
+        })
+    }
+}
+
+/// CPUs this process may run on.
+pub(crate) fn cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// What an interpreter says of itself and of its packages.
+pub(crate) fn interpreter(python: &Path) -> Value {
+    let question = "import importlib.metadata as m, json, sys, sysconfig
+print(json.dumps({'version': sys.version, 'build_flags': sysconfig.get_config_var('CONFIG_ARGS'),
+'packages': {d.name: d.version for d in m.distributions()}}))";
+    let answer = process::output(Command::new(python).args(["-I", "-c", question])).ok();
+    answer.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or(Value::Null)
+}
+
+/// SHA-256 of files, by the interpreter's own library.
+pub(crate) fn hashes(python: &Path, files: &[&Path]) -> Value {
+    let question = "import hashlib, json, sys
+print(json.dumps({p: hashlib.sha256(open(p, 'rb').read()).hexdigest() for p in sys.argv[1:]}))";
+    let answer = process::output(Command::new(python).args(["-I", "-c", question]).args(files)).ok();
+    answer.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or(Value::Null)
+}
+
+fn descriptor_limit() -> Option<String> {
+    let limits = read("/proc/self/limits")?;
+    let line = limits.lines().find(|line| line.starts_with("Max open files"))?;
+    let mut numbers = line.split_ascii_whitespace().skip(3);
+    Some(format!("{} soft, {} hard", numbers.next()?, numbers.next()?))
+}
+
+fn said(program: &str, words: &[&str]) -> Option<String> {
+    let text = process::output(Command::new(program).args(words).current_dir(workspace::root())).ok()?;
+    Some(text.trim().to_owned())
+}
+
+fn read(path: &str) -> Option<String> {
+    fs::read_to_string(path).ok()
+}

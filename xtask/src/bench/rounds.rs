@@ -1,0 +1,216 @@
+//! Rows measured in interleaved rounds: each round takes every row once, in an order of its own.
+//!
+//! **Invariant:** a row's figures come from servers started for that sample alone; a rejected sample is kept with its
+//! reason and is in no median.
+
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::error::{Context, Error};
+
+use super::report::Run;
+use super::server::{Running, Server};
+
+/// One line of a table: a server under one load.
+#[derive(Debug, Clone)]
+pub(crate) struct Row {
+    pub(crate) name: String,
+    pub(crate) server: Server,
+    pub(crate) path: String,
+    /// The body every answer must have.
+    pub(crate) body: String,
+    pub(crate) connections: usize,
+    /// Requests a second of an open loop; a closed loop where absent.
+    pub(crate) rate: Option<f64>,
+}
+
+/// A row with what was measured of it.
+#[derive(Debug, Clone)]
+pub(crate) struct Measured {
+    pub(crate) row: Row,
+    pub(crate) samples: Vec<Value>,
+}
+
+/// Figures of a sample, by their place in the generator's report.
+pub(crate) const REQUESTS: &str = "/requests_per_second";
+pub(crate) const CPU: &str = "/server/cpu_us_per_request";
+pub(crate) const P50: &str = "/requests/latency_ms/p50";
+pub(crate) const P90: &str = "/requests/latency_ms/p90";
+pub(crate) const P99: &str = "/requests/latency_ms/p99";
+pub(crate) const MEAN: &str = "/requests/latency_ms/mean";
+pub(crate) const MEMORY: &str = "/server/rss_bytes";
+pub(crate) const SERVER_CORES: &str = "/server/cores";
+pub(crate) const GENERATOR_CORES: &str = "/generator/cores";
+pub(crate) const GENERATOR_CPU: &str = "/generator/cpu_us_per_request";
+
+impl Row {
+    /// Hello world in a closed loop.
+    pub(crate) fn hello(name: impl Into<String>, server: Server, connections: usize) -> Self {
+        let (path, body) = ("/".to_owned(), "Hello, world!".to_owned());
+        Self { name: name.into(), server, path, body, connections, rate: None }
+    }
+}
+
+impl Measured {
+    /// The median over the samples that were not rejected.
+    pub(crate) fn median(&self, figure: &str) -> Option<f64> {
+        median(&self.values(figure))
+    }
+
+    /// The least and the greatest.
+    pub(crate) fn range(&self, figure: &str) -> Option<(f64, f64)> {
+        let values = self.values(figure);
+        let least = values.iter().copied().reduce(f64::min)?;
+        Some((least, values.iter().copied().reduce(f64::max)?))
+    }
+
+    /// Whether a sample was rejected.
+    pub(crate) fn is_rejected(&self) -> bool {
+        self.samples.iter().any(|sample| !is_good(sample))
+    }
+
+    /// Whether the generator may have been the limit in any sample.
+    pub(crate) fn is_generator_bound(&self) -> bool {
+        self.samples.iter().any(|sample| sample["generator"]["is_saturated"] == true)
+    }
+
+    /// The row for the result file.
+    pub(crate) fn record(&self) -> Value {
+        json!({
+            "name": self.row.name,
+            "command": self.row.server.line(),
+            "path": self.row.path,
+            "connections": self.row.connections,
+            "rate": self.row.rate,
+            "samples": self.samples,
+        })
+    }
+
+    fn values(&self, figure: &str) -> Vec<f64> {
+        self.samples
+            .iter()
+            .filter(|sample| is_good(sample))
+            .filter_map(|sample| sample.pointer(figure)?.as_f64())
+            .collect()
+    }
+}
+
+fn is_good(sample: &Value) -> bool {
+    sample["is_right"] == true
+}
+
+/// The middle of `values`, or the mean of the two in the middle.
+pub(crate) fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    let upper = *sorted.get(middle)?;
+    Some(if sorted.len() % 2 == 1 { upper } else { (sorted[middle - 1] + upper) / 2.0 })
+}
+
+/// Measures all rows, `rounds` times each.
+pub(crate) fn measure(run: &Run<'_>, rows: Vec<Row>, rounds: usize) -> Vec<Measured> {
+    let mut measured: Vec<Measured> = rows
+        .into_iter()
+        .filter(|row| row.name.contains("floor") || run.options.wants(&row.name))
+        .map(|row| Measured { row, samples: Vec::new() })
+        .collect();
+    let mut shuffle = Shuffle(run.seed);
+    for round in 1..=rounds {
+        for index in shuffle.order(measured.len()) {
+            let row = &measured[index].row;
+            let sample = sample(run, row).unwrap_or_else(|error| json!({ "error": error.to_string() }));
+            let rate = sample.pointer(REQUESTS).and_then(Value::as_f64);
+            match (&rate, is_good(&sample)) {
+                (Some(rate), true) => println!("xtask: round {round}: {}: {rate:.0} req/s", row.name),
+                _ => println!("xtask: round {round}: {}: REJECTED: {sample}", row.name),
+            }
+            measured[index].samples.push(sample);
+        }
+    }
+    measured
+}
+
+fn sample(run: &Run<'_>, row: &Row) -> Result<Value, Error> {
+    let mut server = row.server.start(run.kit, &run.log(&row.name))?;
+    let mut words = vec![
+        "--body".to_owned(),
+        row.body.clone(),
+        "--connections".to_owned(),
+        row.connections.to_string(),
+        "--duration".to_owned(),
+        run.options.duration().to_string(),
+        "--warmup".to_owned(),
+        run.options.warmup().to_string(),
+    ];
+    if let Some(rate) = row.rate {
+        words.extend(["--rate".to_owned(), rate.to_string(), "--seed".to_owned(), run.seed.to_string()]);
+    }
+    let report = generate(run, "load", &server, &row.path, &words)?;
+    if !server.is_alive() {
+        return Err(Error::failed("the server ended during the sample"));
+    }
+    Ok(report)
+}
+
+/// Runs the generator against a server; its report, right or wrong.
+pub(crate) fn generate(
+    run: &Run<'_>,
+    command: &str,
+    server: &Running,
+    path: &str,
+    words: &[String],
+) -> Result<Value, Error> {
+    let mut generator = Command::new(&run.kit.generator);
+    let (url, id) = (server.url(path), server.id().to_string());
+    generator.args([command, "--url", &url, "--pid", &id]).args(words).stdin(Stdio::null());
+    let output = generator.output().context(|| "cannot start the load generator".to_owned())?;
+    serde_json::from_slice(&output.stdout).map_err(|error| {
+        Error::failed(format!("oxb-bench: {error}: {}", String::from_utf8_lossy(&output.stderr)))
+    })
+}
+
+/// Orders of rounds from a seed (SplitMix64, as in `oxb_bench::seeded`; nothing here may depend on that crate).
+#[derive(Debug)]
+pub(crate) struct Shuffle(pub(crate) u64);
+
+impl Shuffle {
+    /// `0..count` in a new order.
+    pub(crate) fn order(&mut self, count: usize) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..count).collect();
+        for index in (1..count).rev() {
+            order.swap(index, (self.next() % (index as u64 + 1)) as usize);
+        }
+        order
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shuffled_round_holds_every_row_once_and_a_seed_repeats_it() {
+        let first = Shuffle(5).order(20);
+        assert_eq!(first, Shuffle(5).order(20));
+        assert_ne!(first, Shuffle(6).order(20));
+        let mut sorted = first;
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..20).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn the_median_is_the_middle_one_or_the_mean_of_two() {
+        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
+        assert_eq!(median(&[]), None);
+    }
+}

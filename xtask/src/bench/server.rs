@@ -1,0 +1,244 @@
+//! One server under test: how it is started, who must answer, and its end.
+//!
+//! **Invariant:** a started server is ended with all its children when its handle is dropped; it is also ended by the
+//! system when this process dies, because it was started through `oxb-bench exec`.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::error::{Context, Error};
+use crate::workspace;
+
+use super::provision::{Kit, Ours};
+
+/// How long a server may take to listen.
+const START: Duration = Duration::from_secs(30);
+
+/// How to start a server, and what it says of itself.
+#[derive(Debug, Clone)]
+pub(crate) struct Server {
+    /// Program and arguments; `{port}` is replaced.
+    words: Vec<OsString>,
+    /// The word its event loop's class holds, where it has an info route.
+    event_loop: Option<&'static str>,
+}
+
+impl Server {
+    /// Bare hyper.
+    pub(crate) fn floor(kit: &Kit) -> Self {
+        Self { words: vec![kit.floor.clone().into(), "--port".into(), "{port}".into()], event_loop: None }
+    }
+
+    /// Ours with `benches/apps/native.py`.
+    pub(crate) fn ours(ours: &Ours, event_loop: &'static str, workers: usize, more: &[&str]) -> Self {
+        let workers = workers.to_string();
+        let words = ["-m", "oxbrook", "run", "native:app", "--host", "127.0.0.1", "--port", "{port}"];
+        let loops = ["--loop", event_loop, "--workers", &workers];
+        Self::python(&ours.python, &[words.as_slice(), &loops, more].concat(), event_loop)
+    }
+
+    /// granian with one worker and one runtime thread.
+    pub(crate) fn granian(python: &Path, interface: &str, event_loop: &'static str) -> Self {
+        let app = format!("peers:{interface}");
+        let words = [
+            "-m",
+            "granian",
+            "--interface",
+            interface,
+            "--loop",
+            event_loop,
+            "--workers",
+            "1",
+            "--http",
+            "1",
+            "--no-ws",
+            "--no-access-log",
+            "--log-level",
+            "warning",
+            "--host",
+            "127.0.0.1",
+            "--port",
+            "{port}",
+            &app,
+        ];
+        Self::python(python, &words, event_loop)
+    }
+
+    /// uvicorn with httptools and one process.
+    pub(crate) fn uvicorn(python: &Path, event_loop: &'static str) -> Self {
+        let words = [
+            "-m",
+            "uvicorn",
+            "--loop",
+            event_loop,
+            "--http",
+            "httptools",
+            "--ws",
+            "none",
+            "--no-server-header",
+            "--no-access-log",
+            "--log-level",
+            "warning",
+            "--host",
+            "127.0.0.1",
+            "--port",
+            "{port}",
+            "peers:asgi",
+        ];
+        Self::python(python, &words, event_loop)
+    }
+
+    fn python(python: &Path, words: &[&str], event_loop: &'static str) -> Self {
+        let mut all = vec![python.into()];
+        all.extend(words.iter().map(OsString::from));
+        Self { words: all, event_loop: Some(event_loop) }
+    }
+
+    /// The command line, for the record.
+    pub(crate) fn line(&self) -> String {
+        self.words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    }
+
+    /// The command itself on `port`, with its output going to `log`.
+    pub(crate) fn command(&self, kit: &Kit, port: u16, log: &Path) -> Result<Command, Error> {
+        let doing = || format!("cannot write {}", log.display());
+        let output = File::options().create(true).append(true).open(log).context(doing)?;
+        let mut command = Command::new(&kit.generator);
+        command.arg("exec").arg("--");
+        for word in &self.words {
+            command.arg(if word == "{port}" { port.to_string().into() } else { word.clone() });
+        }
+        command
+            .current_dir(workspace::root().join("benches/apps"))
+            // The apps' byte code is kept, but not in the tree.
+            .env("PYTHONPYCACHEPREFIX", workspace::target().join("bench/pycache"))
+            .stdin(Stdio::null())
+            .stdout(output.try_clone().context(doing)?)
+            .stderr(output);
+        Ok(command)
+    }
+
+    /// Starts it, waits until it listens, and checks who answers.
+    pub(crate) fn start(&self, kit: &Kit, log: &Path) -> Result<Running, Error> {
+        let port = free_port()?;
+        let child =
+            self.command(kit, port, log)?.spawn().context(|| format!("cannot start {}", self.line()))?;
+        let mut running = Running::unchecked(child, port, kit);
+        let deadline = Instant::now() + START;
+        while TcpStream::connect(running.address()).is_err() {
+            if let Ok(Some(status)) = running.child.try_wait() {
+                return Err(Error::failed(format!(
+                    "`{}` ended with {status}; see {}",
+                    self.line(),
+                    log.display()
+                )));
+            }
+            if Instant::now() >= deadline {
+                return Err(Error::failed(format!(
+                    "`{}` does not listen; see {}",
+                    self.line(),
+                    log.display()
+                )));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        if let Some(event_loop) = self.event_loop {
+            running.check(event_loop)?;
+        }
+        Ok(running)
+    }
+}
+
+/// A server that listens.
+#[derive(Debug)]
+pub(crate) struct Running {
+    child: Child,
+    port: u16,
+    generator: PathBuf,
+}
+
+impl Running {
+    /// A child that may not listen yet, to be ended like any other.
+    pub(crate) fn unchecked(child: Child, port: u16, kit: &Kit) -> Self {
+        Self { child, port, generator: kit.generator.clone() }
+    }
+
+    /// Its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The address of one of its routes.
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address())
+    }
+
+    /// Whether its first process still runs.
+    pub(crate) fn is_alive(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// The body of one GET, on a connection of its own.
+    pub(crate) fn get(&self, path: &str) -> Result<Vec<u8>, Error> {
+        get(self.address(), path).context(|| format!("GET {}", self.url(path)))
+    }
+
+    fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
+    }
+
+    fn check(&self, event_loop: &str) -> Result<(), Error> {
+        let body = self.get("/info")?;
+        let info: Value = serde_json::from_slice(&body).map_err(|error| {
+            Error::failed(format!("/info: {error}: {:?}", String::from_utf8_lossy(&body)))
+        })?;
+        let own = Some(u64::from(self.id()));
+        let is_ours = info["pid"].as_u64() == own || info["parent"].as_u64() == own;
+        let is_loop = info["loop"].as_str().is_some_and(|class| class.contains(event_loop));
+        if is_ours && (is_loop || event_loop == "auto") {
+            return Ok(());
+        }
+        Err(Error::failed(format!(
+            "not what was started (process {}, {event_loop}) answers: {info}",
+            self.id()
+        )))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let id = self.child.id().to_string();
+        let mut stop = Command::new(&self.generator);
+        // Its exit status tells whether the server had to be killed; a benchmark goes on either way.
+        let _ = stop.args(["stop", "--pid", &id]).stdout(Stdio::null()).status();
+        let _ = self.child.wait();
+    }
+}
+
+/// A port nobody listens on at this moment.
+pub(crate) fn free_port() -> Result<u16, Error> {
+    let doing = || "cannot find a free port".to_owned();
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context(doing)?;
+    Ok(listener.local_addr().context(doing)?.port())
+}
+
+/// One request of a client that closes afterwards; its body. An error unless the status is 200.
+pub(crate) fn get(address: SocketAddr, path: &str) -> std::io::Result<Vec<u8>> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer)?;
+    let end = answer.windows(4).position(|window| window == b"\r\n\r\n");
+    match end {
+        Some(end) if answer.starts_with(b"HTTP/1.1 200") => Ok(answer.split_off(end + 4)),
+        _ => Err(std::io::Error::other(String::from_utf8_lossy(&answer).into_owned())),
+    }
+}
