@@ -22,6 +22,20 @@ def encode_json(value: object) -> bytes:
 def status_title(status: int) -> str:
     """The name of a status by RFC 9110, the same on every Python; `Error` for an unknown one."""
 
+# paths.rs
+
+def check_path(path: str) -> list[str]:
+    """The names of a path's placeholders from left to right.
+
+    Raises: ValueError for a path that breaks the grammar of api.md 2.4.
+    """
+
+def shape(path: str) -> str:
+    """What two paths that conflict have in common.
+
+    Raises: ValueError as `check_path`.
+    """
+
 # request.rs
 
 @final

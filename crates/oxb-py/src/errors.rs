@@ -3,6 +3,8 @@
 //! Invariant: each `match` lists every variant, so a new error asks at compile time what Python sees.
 
 use oxb_http::problem;
+use oxb_http::router::RouteError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
 /// Adds this file's names to the extension module.
@@ -14,4 +16,18 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 #[pyfunction]
 fn status_title(status: u16) -> &'static str {
     problem::title(status)
+}
+
+/// What a route that cannot be registered raises (the tables of api.md 2.4).
+pub(crate) fn route_error(error: &RouteError) -> PyErr {
+    match error {
+        RouteError::NoSlash { .. }
+        | RouteError::BadBrace { .. }
+        | RouteError::TwoPlaceholders { .. }
+        | RouteError::CatchAllNotLast { .. }
+        | RouteError::RepeatedPlaceholder { .. }
+        | RouteError::BadMethod { .. }
+        | RouteError::Conflict { .. } => PyValueError::new_err(error.to_string()),
+        RouteError::BadPathParam { .. } => PyTypeError::new_err(error.to_string()),
+    }
 }

@@ -8,6 +8,7 @@
 
 mod errors;
 mod json;
+mod paths;
 mod reply;
 mod request;
 mod values;
@@ -21,6 +22,7 @@ use pyo3::prelude::*;
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     errors::register(module)?;
     json::register(module)?;
+    paths::register(module)?;
     reply::register(module)?;
     request::register(module)?;
     values::register(module)?;
