@@ -3,9 +3,13 @@
 //! Invariant: each `match` lists every variant, so a new error asks at compile time what Python sees.
 
 use oxb_http::problem;
+use oxb_http::reply::BadHead;
 use oxb_http::router::RouteError;
 use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyType;
 
 /// Adds this file's names to the extension module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -29,5 +33,26 @@ pub(crate) fn route_error(error: &RouteError) -> PyErr {
         | RouteError::BadMethod { .. }
         | RouteError::Conflict { .. } => PyValueError::new_err(error.to_string()),
         RouteError::BadPathParam { .. } => PyTypeError::new_err(error.to_string()),
+    }
+}
+
+/// The exception for a head that HTTP forbids: a field is the 500 `bad response header`, a status any 500.
+pub(crate) fn bad_head(py: Python<'_>, error: &BadHead) -> PyErr {
+    match error {
+        BadHead::Status(_) => PyValueError::new_err(error.to_string()),
+        BadHead::Name(_) | BadHead::Value(_) => bad_header(py, error.to_string()),
+    }
+}
+
+/// `oxbrook._errors.BadResponseHeader` with this text.
+pub(crate) fn bad_header(py: Python<'_>, text: String) -> PyErr {
+    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    let class = CLASS.get_or_try_init(py, || {
+        let class = py.import("oxbrook._errors")?.getattr(intern!(py, "BadResponseHeader"))?;
+        Ok::<_, PyErr>(class.cast_into::<PyType>()?.unbind())
+    });
+    match class {
+        Ok(class) => PyErr::from_type(class.bind(py).clone(), text),
+        Err(error) => error,
     }
 }

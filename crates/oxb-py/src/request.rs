@@ -1,8 +1,294 @@
-//! The `Request` a handler sees (api.md 3).
+//! The `Request` a handler sees (api.md 3), and the context of the loop that runs it.
+//!
+//! The request of the engine is kept as it came; a Python object is made of a part when it is asked for.
+//!
+//! Invariant: a `Request` never changes, but for what it remembers (`body`, `locals`), which is set once; so any
+//! number of threads may use one.
 
+mod made;
+
+use oxb_http::request::Request;
+use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyString};
+use std::net::IpAddr;
+use std::sync::OnceLock;
+
+use self::made::Made;
 
 /// Adds this file's names to the extension module.
-pub(crate) fn register(_module: &Bound<'_, PyModule>) -> PyResult<()> {
-    Ok(())
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<PyRequest>()?;
+    module.add_class::<Context>()
+}
+
+/// The app and state that a request made by hand shows, given as `context=`.
+#[pyclass(frozen, module = "oxbrook._core")]
+#[derive(Debug)]
+pub(crate) struct Context {
+    app: Py<PyAny>,
+    state: Py<PyAny>,
+}
+
+#[pymethods]
+impl Context {
+    /// `app` is the serving `App`, `state` the `State` of this loop.
+    #[new]
+    fn new(app: Py<PyAny>, state: Py<PyAny>) -> Self {
+        Self { app, state }
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.app)?;
+        visit.call(&self.state)
+    }
+}
+
+/// An HTTP request, as the server got it or made by hand.
+#[pyclass(frozen, name = "Request", module = "oxbrook._core")]
+#[derive(Debug)]
+pub(crate) struct PyRequest {
+    source: Source,
+    app: Option<Py<PyAny>>,
+    state: Option<Py<PyAny>>,
+    body: OnceLock<Py<PyBytes>>,
+    locals: OnceLock<Py<PyDict>>,
+}
+
+#[derive(Debug)]
+enum Source {
+    Wire(Request),
+    Made(Box<Made>),
+}
+
+impl PyRequest {
+    /// The object for a request of the engine.
+    pub(crate) fn new(
+        py: Python<'_>,
+        request: Request,
+        app: &Py<PyAny>,
+        state: &Py<PyAny>,
+    ) -> PyResult<Py<Self>> {
+        let request = Self {
+            source: Source::Wire(request),
+            app: Some(app.clone_ref(py)),
+            state: Some(state.clone_ref(py)),
+            body: OnceLock::new(),
+            locals: OnceLock::new(),
+        };
+        Py::new(py, request)
+    }
+
+    fn method_str(&self) -> &str {
+        match &self.source {
+            Source::Wire(request) => request.method(),
+            Source::Made(made) => &made.method,
+        }
+    }
+
+    fn path_str(&self) -> &str {
+        match &self.source {
+            Source::Wire(request) => request.path(),
+            Source::Made(made) => &made.path,
+        }
+    }
+
+    /// Calls `visit` with the name, in lower case, and value of every field whose value is text.
+    fn each_text_field(&self, mut visit: impl FnMut(&str, &str) -> PyResult<()>) -> PyResult<()> {
+        let mut lower = String::new();
+        let mut visit_field = |name: &str, value: &[u8]| match text(value) {
+            Some(value) => {
+                lower.clear();
+                lower.push_str(name);
+                lower.make_ascii_lowercase();
+                visit(&lower, value)
+            }
+            None => Ok(()),
+        };
+        match &self.source {
+            Source::Wire(request) => request.headers().try_for_each(|(name, value)| visit_field(name, value)),
+            Source::Made(made) => made.headers.iter().try_for_each(|(name, value)| visit_field(name, value)),
+        }
+    }
+}
+
+#[pymethods]
+impl PyRequest {
+    #[new]
+    #[pyo3(signature = (method="GET", path="/", query=None, body=None, headers=None, context=None, locals=None,
+        client=None))]
+    #[expect(clippy::too_many_arguments, reason = "the signature of api.md 3")]
+    fn by_hand(
+        py: Python<'_>,
+        method: &str,
+        path: &str,
+        query: Option<String>,
+        body: Option<&Bound<'_, PyAny>>,
+        headers: Option<&Bound<'_, PyAny>>,
+        context: Option<Py<Context>>,
+        locals: Option<Py<PyDict>>,
+        client: Option<&str>,
+    ) -> PyResult<Self> {
+        let body = made::body(py, body)?;
+        let made = Made::new(method, path, query, headers, client)?;
+        let request = Self {
+            source: Source::Made(Box::new(made)),
+            app: context.as_ref().map(|context| context.get().app.clone_ref(py)),
+            state: context.as_ref().map(|context| context.get().state.clone_ref(py)),
+            body: OnceLock::new(),
+            locals: OnceLock::new(),
+        };
+        // Both were just made and are empty.
+        let _ = request.body.set(body);
+        if let Some(locals) = locals {
+            let _ = request.locals.set(locals);
+        }
+        Ok(request)
+    }
+
+    /// The method, in upper case.
+    #[getter]
+    fn method<'py>(&self, py: Python<'py>) -> Bound<'py, PyString> {
+        // The two that are nearly all traffic cost no new string.
+        match self.method_str() {
+            "GET" => intern!(py, "GET").clone(),
+            "POST" => intern!(py, "POST").clone(),
+            other => PyString::new(py, other),
+        }
+    }
+
+    /// The path as sent, still percent-encoded, without the query.
+    #[getter]
+    fn path<'py>(&self, py: Python<'py>) -> Bound<'py, PyString> {
+        PyString::new(py, self.path_str())
+    }
+
+    /// The raw query string; None when there is no `?`.
+    #[getter]
+    fn query<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyString>> {
+        let query = match &self.source {
+            Source::Wire(request) => request.query(),
+            Source::Made(made) => made.query.as_deref(),
+        };
+        query.map(|query| PyString::new(py, query))
+    }
+
+    /// The whole body.
+    #[getter]
+    fn body(&self, py: Python<'_>) -> Py<PyBytes> {
+        // Kept: a body may be large, and code that validates it reads it twice.
+        remember(py, &self.body, || match &self.source {
+            Source::Wire(request) => PyBytes::new(py, request.body()).unbind(),
+            Source::Made(_) => PyBytes::new(py, b"").unbind(),
+        })
+    }
+
+    /// The first value of a header, whatever the case of its name; `default` when it is absent or holds a byte
+    /// outside tab and 0x20 to 0x7E.
+    #[pyo3(signature = (name, default=None))]
+    fn header<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> Option<Bound<'py, PyAny>> {
+        let value = match &self.source {
+            Source::Wire(request) => request.header(name),
+            Source::Made(made) => made.header(name),
+        };
+        match value.and_then(text) {
+            Some(value) => Some(PyString::new(py, value).into_any()),
+            None => default,
+        }
+    }
+
+    /// A new dict of all headers: lower-case names, repeats joined with `, `.
+    #[getter]
+    fn headers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let headers = PyDict::new(py);
+        self.each_text_field(|name, value| {
+            let name = PyString::new(py, name);
+            match headers.get_item(&name)? {
+                Some(first) => headers.set_item(name, format!("{first}, {value}")),
+                None => headers.set_item(name, value),
+            }
+        })?;
+        Ok(headers)
+    }
+
+    /// A new dict of the cookies, as they were sent.
+    #[getter]
+    fn cookies<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let cookies = PyDict::new(py);
+        self.each_text_field(|name, value| {
+            if name == "cookie" {
+                for (name, value) in value.split(';').filter_map(|pair| pair.split_once('=')) {
+                    cookies.set_item(name.trim_ascii(), value.trim_ascii())?;
+                }
+            }
+            Ok(())
+        })?;
+        Ok(cookies)
+    }
+
+    /// The caller's IP address; None on a Unix socket.
+    #[getter]
+    fn client(&self) -> Option<String> {
+        let address: Option<IpAddr> = match &self.source {
+            Source::Wire(request) => request.peer(),
+            Source::Made(made) => made.client,
+        };
+        address.map(|address| address.to_string())
+    }
+
+    /// The serving `App`; None if made by hand.
+    #[getter]
+    fn app(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        self.app.as_ref().map(|app| app.clone_ref(py))
+    }
+
+    /// What the hooks of the app and of this loop yielded; None if made by hand.
+    #[getter]
+    fn state(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        self.state.as_ref().map(|state| state.clone_ref(py))
+    }
+
+    /// A dict of this request alone, the same object on every access.
+    #[getter]
+    fn locals(&self, py: Python<'_>) -> Py<PyDict> {
+        remember(py, &self.locals, || PyDict::new(py).unbind())
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<Request {} {}>", self.method_str(), self.path_str())
+    }
+
+    // A cycle can only lead through `locals`, a dict, which the collector clears; nothing to clear here.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.app)?;
+        visit.call(&self.state)?;
+        match self.locals.get() {
+            Some(locals) => visit.call(locals),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What `kept` holds, made and put there if it is empty.
+///
+/// It is made before the lock is touched: making a Python object may run the collector and so let another thread
+/// in, which must not find this one inside the lock. Of two that are made at once the first stays.
+fn remember<T>(py: Python<'_>, kept: &OnceLock<Py<T>>, make: impl FnOnce() -> Py<T>) -> Py<T> {
+    if let Some(value) = kept.get() {
+        return value.clone_ref(py);
+    }
+    let made = make();
+    kept.get_or_init(|| made.clone_ref(py)).clone_ref(py)
+}
+
+/// A field value as text: api.md 3 gives none to a handler that holds a byte outside tab and 0x20 to 0x7E.
+fn text(value: &[u8]) -> Option<&str> {
+    let is_text = value.iter().all(|&byte| byte == b'\t' || (0x20..=0x7e).contains(&byte));
+    if is_text { std::str::from_utf8(value).ok() } else { None }
 }
