@@ -4,6 +4,8 @@
 //!
 //! - `load`: the load generator ([`load`]) and what it reads of processes ([`process`]). One thread, so that its own
 //!   cost is one figure; it reports that cost, and says when it was the limit itself.
+//! - `harness`: the program `request-harness`, which drives the engine without sockets so that callgrind can count the
+//!   instructions of a request; and [`seeded`].
 //!
 //! Invariant: an answer is counted as good only after its status, its length and its bytes were compared with what
 //! the caller said they must be.
@@ -15,5 +17,4 @@
 pub mod load;
 #[cfg(feature = "load")]
 pub mod process;
-#[cfg(feature = "load")]
 pub mod seeded;
