@@ -14,6 +14,9 @@ mod gauges;
 mod histogram;
 mod loop_set;
 mod parker;
+mod probe;
+#[cfg(not(loom))]
+mod rust_loop;
 mod signal;
 mod slot;
 mod sync;
@@ -27,6 +30,9 @@ pub use crate::histogram::HistogramSnapshot;
 pub use crate::loop_set::{
     Assignment, LoopSet, LoopSetError, LoopSetOptions, PendingWakes, SubmitError, Taken, Worker,
 };
+pub use crate::probe::{Probe, Readings, SystemReadings};
+#[cfg(not(loom))]
+pub use crate::rust_loop::{JobContext, RustJob, RustLoops, StartError};
 pub use crate::signal::Signal;
 pub use crate::slot::{Slot, lost_slots};
 pub use crate::units::{ByteCount, LoopId, Micros};

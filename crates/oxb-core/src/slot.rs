@@ -136,12 +136,14 @@ impl SlotCount {
         }
     }
 
+    /// Frees one; whether it was the last of a stopping loop, which is then to be woken: it may end.
     #[inline]
-    pub(crate) fn release(&self) {
+    pub(crate) fn release(&self) -> bool {
         // AcqRel. Release pairs with the Acquire in `take_unless` and in `is_drained`; Acquire keeps this from being
         // ordered before the pop it ends.
         let before = self.word.fetch_sub(1, Ordering::AcqRel);
         debug_assert!(before & !STOPPING > 0, "a slot is released once, after it was taken");
+        before == STOPPING | 1
     }
 
     /// From here on `take` refuses. Who took one before is counted.

@@ -121,10 +121,10 @@ impl<J: Send, N: Send> LoopSet<J, N> {
             }
             match victim.jobs.pop() {
                 Some(queued) => {
-                    victim.slots.release();
+                    victim.give_back();
                     return Some(queued);
                 }
-                None => self.loops[thief].slots.release(),
+                None => self.loops[thief].give_back(),
             }
         }
     }

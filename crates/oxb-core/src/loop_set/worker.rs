@@ -254,7 +254,27 @@ impl<J: Send, N: Send> Worker<J, N> {
     #[inline]
     pub fn pop(&self) -> Option<Taken<J>> {
         let queued = self.state().jobs.pop()?;
-        Some(self.take(queued))
+        Some(self.take(queued, clock::now()))
+    }
+
+    /// The same for a drain that has just read the clock.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use oxb_core::{LoopSet, LoopSetOptions, Worker, clock};
+    /// # let set: Arc<LoopSet<u32, ()>> = Arc::new(LoopSet::new(&LoopSetOptions::default())?);
+    /// # let worker = Worker::new(&set, 0).expect("nobody else owns it");
+    /// set.submit(1).expect("there is room");
+    /// let now = clock::now();
+    /// let taken = worker.pop_at(now).expect("it was submitted");
+    /// assert_eq!(taken.taken_at, now);
+    /// set.release(taken.slot);
+    /// # Ok::<(), oxb_core::LoopSetError>(())
+    /// ```
+    #[inline]
+    pub fn pop_at(&self, now: Micros) -> Option<Taken<J>> {
+        let queued = self.state().jobs.pop()?;
+        Some(self.take(queued, now))
     }
 
     /// Before sleeping: a waiting job of a loop that is in a step. Its slot moves with it, so this loop must have one.
@@ -276,13 +296,12 @@ impl<J: Send, N: Send> Worker<J, N> {
     pub fn steal(&self) -> Option<Taken<J>> {
         let queued = self.set.steal_for(self.index)?;
         add(&self.state().owner.jobs_stolen, 1);
-        Some(self.take(queued))
+        Some(self.take(queued, clock::now()))
     }
 
     #[inline]
-    fn take(&self, queued: Queued<J>) -> Taken<J> {
+    fn take(&self, queued: Queued<J>, taken_at: Micros) -> Taken<J> {
         let owner = &self.state().owner;
-        let taken_at = clock::now();
         let waited = taken_at.since(queued.queued_at);
         let late = waited > self.set.queue_timeout;
         owner.queue_wait.record(waited);
@@ -326,6 +345,25 @@ impl<J: Send, N: Send> Worker<J, N> {
     pub fn has_work(&self) -> bool {
         let state = self.state();
         !state.jobs.is_empty() || !state.notes.is_empty()
+    }
+
+    /// Whether the set is stopping and this loop holds no job any more: none can come, and its thread may end.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use oxb_core::{LoopSet, LoopSetOptions, Worker};
+    /// # let set: Arc<LoopSet<u32, ()>> = Arc::new(LoopSet::new(&LoopSetOptions::default())?);
+    /// # let worker = Worker::new(&set, 0).expect("nobody else owns it");
+    /// set.submit(1).expect("there is room");
+    /// set.stop();
+    /// assert!(!worker.is_drained());
+    /// let taken = worker.pop().expect("what was taken is still done");
+    /// set.release(taken.slot);
+    /// assert!(worker.is_drained());
+    /// # Ok::<(), oxb_core::LoopSetError>(())
+    /// ```
+    pub fn is_drained(&self) -> bool {
+        self.state().slots.is_drained()
     }
 
     /// One step of one job begins: over 1 ms in it and the loop is held (invariant 13).
