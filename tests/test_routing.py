@@ -126,14 +126,12 @@ QUERIES: list[tuple[Any, Any, dict[str, Any]]] = [
 
 def taking(annotation: Any, default: Any = ...) -> Callable[..., object]:
     """Return a handler with one parameter `value`."""
-    if default is ...:
 
-        async def handler(value) -> None: ...  # type: ignore[no-untyped-def]
-    else:
-
-        async def handler(value=default) -> None: ...  # type: ignore[no-untyped-def]
+    async def handler(value: Any = default) -> None: ...
 
     handler.__annotations__["value"] = annotation
+    if default is ...:
+        handler.__defaults__ = None
     return handler
 
 
@@ -211,7 +209,7 @@ def test_a_pydantic_model_is_refused_by_that_name(monkeypatch: pytest.MonkeyPatc
     import sys
     from types import SimpleNamespace
 
-    monkeypatch.setitem(sys.modules, "pydantic", SimpleNamespace(BaseModel=Model))  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "pydantic", SimpleNamespace(BaseModel=Model))
     with pytest.raises(TypeError, match="bodies bound to a model are not built yet"):
         registered(taking(Model))
 
@@ -327,15 +325,15 @@ OPTIONS = [
 
 
 @pytest.mark.parametrize(("name", "value"), OPTIONS)
-def test_a_bad_option_of_a_route_is_a_value_error(name: str, value: object) -> None:
+def test_a_bad_option_of_a_route_is_a_value_error(name: str, value: Any) -> None:
     with pytest.raises(ValueError, match=name):
-        registered(awaited, **{name: value})
+        registered(awaited, "/", **{name: value})
 
 
 @pytest.mark.parametrize("name", ["tool", "auth", "rate_limit", "tags", "offload", "responses"])
 def test_an_option_of_a_later_version_is_no_part_of_the_signature(name: str) -> None:
     with pytest.raises(TypeError, match=name):
-        registered(awaited, **{name: None})
+        registered(awaited, "/", **{name: None})
 
 
 @pytest.mark.parametrize("method", ["", "G ET", "GET\r\n", "GÄT", 5])

@@ -134,7 +134,13 @@ def serve(given: dict[str, Any], options: dict[str, Any], log_level: str) -> int
         if options.get("loop") == "uvloop":
             import uvloop  # noqa: F401 (so that what it does to the GIL is seen)
     set_log_level(log_level)
-    app.run(**options)
+    try:
+        app.run(**options)
+    except RuntimeError as error:
+        # Where it cannot listen is the typist's to mend; what the app raises keeps its traceback.
+        if str(error).startswith("bind "):
+            raise UsageError(str(error)) from None
+        raise
     return 0
 
 

@@ -9,10 +9,36 @@ import math
 import os
 import socket
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypedDict
 
 LOOPS: Final = ("auto", "asyncio", "uvloop")
 MAX_MESSAGE: Final = 16_777_216
+
+
+class ServerKeywords(TypedDict, total=False):
+    """The options of `run` beside the place, as keywords that may be left out."""
+
+    workers: int | None
+    max_concurrency: int
+    max_body: int
+    request_timeout: float
+    shutdown_grace: float
+    max_connections: int
+    max_message: int
+    announce: bool
+    blocking_threads: int | None
+    uds: str | os.PathLike[str] | None
+    uds_mode: int
+    fd: int | None
+    backlog: int
+    io_threads: int | None
+    max_buffered: int
+    queue_timeout: float | None
+    header_timeout: float
+    keep_alive_timeout: float
+    body_timeout: float
+    write_timeout: float
+    loop: str
 
 
 @dataclass(frozen=True, kw_only=True)
