@@ -43,7 +43,8 @@ async def page() -> Response:
 @app.get("/live")
 async def live() -> Stream:
     """One event a second, for as long as the page is open; its slot is free once the client has left."""
-    return Stream(rates(), content_type="text/event-stream; charset=utf-8", headers={"Cache-Control": "no-store"})
+    headers = {"Cache-Control": "no-store"}
+    return Stream(rates(), content_type="text/event-stream; charset=utf-8", headers=headers)
 
 
 async def rates() -> AsyncIterator[str]:
