@@ -64,7 +64,8 @@ impl HeadScan {
             let rest = buf.get(self.position..).unwrap_or_default();
             let Some(found) = memchr::memchr3(b'\r', b'\n', 0, rest) else {
                 self.position = buf.len();
-                self.check_reach(buf.len().saturating_sub(1), limits)?;
+                // None of these bytes ends a line, so its end lies further out still.
+                self.check_reach(buf.len(), limits)?;
                 return Ok(None);
             };
             let at = self.position + found;
@@ -115,8 +116,8 @@ impl HeadScan {
         *self = Self::default();
     }
 
-    /// Refuses what byte `at`, which belongs to the current line, shows to be over a limit. Asked before the
-    /// byte is judged, so that a buffer that holds more gives the same verdict as one that was cut here.
+    /// Refuses a line that ends at byte `at` or later, when that is over a limit. Asked before the byte is judged, so
+    /// that a buffer that holds more gives the same verdict as one that was cut here.
     fn check_reach(&self, at: usize, limits: &HeadLimits) -> Result<(), HeadError> {
         if self.section == 0 {
             if at.saturating_sub(self.line) > limits.section {
