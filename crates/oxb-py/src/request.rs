@@ -56,6 +56,7 @@ pub(crate) struct PyRequest {
     locals: OnceLock<Py<PyDict>>,
 }
 
+#[expect(clippy::large_enum_variant, reason = "nearly every request is from the wire, and is spared a box")]
 #[derive(Debug)]
 enum Source {
     Wire(Request),
