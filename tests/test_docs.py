@@ -13,9 +13,9 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from oxbrook.testing import TestClient
 
 from oxbrook import App
+from oxbrook.testing import TestClient
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

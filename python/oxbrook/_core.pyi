@@ -36,6 +36,15 @@ def shape(path: str) -> str:
     Raises: ValueError as `check_path`.
     """
 
+# probe.rs
+
+def probe(available_cpus: int | None) -> dict[str, int | None]:
+    """What each reading of the machine allows; None where it says nothing. `available_cpus`: the interpreter's count.
+
+    Returns: performance_cores, physical_cores, cgroup_quota, available_cpus, detected (of all four), usable_cpus (of
+        the last two).
+    """
+
 # request.rs
 
 @final

@@ -9,6 +9,7 @@
 mod errors;
 mod json;
 mod paths;
+mod probe;
 mod reply;
 mod request;
 mod values;
@@ -23,6 +24,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     errors::register(module)?;
     json::register(module)?;
     paths::register(module)?;
+    probe::register(module)?;
     reply::register(module)?;
     request::register(module)?;
     values::register(module)?;
