@@ -5,6 +5,7 @@ The token of a request is its answer, an upload is answered with its size; see c
 
 import asyncio
 import gc
+import os
 import threading
 import time
 from collections.abc import AsyncIterator
@@ -12,6 +13,12 @@ from collections.abc import AsyncIterator
 from oxbrook import App, Request, Stream
 
 app = App(openapi_url=None, docs_url=None, mcp_url=None)
+
+
+@app.get("/info")
+async def info() -> dict[str, object]:
+    loop = type(asyncio.get_running_loop())
+    return {"pid": os.getpid(), "parent": os.getppid(), "loop": f"{loop.__module__}.{loop.__qualname__}"}
 
 
 @app.get("/token/{token}")

@@ -12,6 +12,7 @@ mod provision;
 mod report;
 mod rounds;
 mod server;
+mod smoke;
 mod throughput;
 
 use lexopt::{Arg, Parser, ValueExt};
@@ -32,6 +33,7 @@ cargo xtask bench SCENARIO [OPTION ...]
   order       in which order queued requests are answered, and how late a sleeper wakes
   memory      resident memory idle, per loop and per idle connection
   start       from the start of the process to its first answer
+  smoke       a short load of every kind on the development build: fails on a wrong answer, never on speed
   idle        context switches of a server nobody talks to
 
 Builds what it needs: the release build of this tree in an environment of its own, the peers in another.
@@ -46,7 +48,7 @@ target folder; a Markdown table is printed. The exit status is 1 if any answer w
   --only TEXT        rows whose name holds TEXT (and the floor)
   --no-peers         leave out granian and uvicorn
   --strict           refuse to measure on a machine whose figures would not be trusted
-  --smoke            one short round: fails on a wrong answer, never on speed
+  --smoke            one short round on the development build
 ";
 
 /// Runs the subcommand.
@@ -75,6 +77,7 @@ pub(crate) fn run(mut arguments: Parser) -> Result<(), Error> {
     }
     let Some(scenario) = scenario else { return Err(Error::Usage(format!("no scenario given\n\n{HELP}"))) };
     match scenario.as_str() {
+        "smoke" => smoke::run(options),
         "hello" => throughput::hello(&options),
         "timeout" => throughput::timeout(&options),
         "builds" => throughput::builds(&options),

@@ -27,7 +27,8 @@ pub(crate) enum Build {
 }
 
 impl Build {
-    fn profile(self) -> &'static str {
+    /// The Cargo profile, which is also the name of its folder.
+    pub(crate) fn profile(self) -> &'static str {
         match self {
             Self::Fast => "fast",
             Self::Release => "release",

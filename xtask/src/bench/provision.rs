@@ -1,7 +1,7 @@
 //! Builds and installs what a run needs: the generator, the floor, ours on each interpreter, the peers.
 //!
-//! **Invariant:** floor and generator have the release profile, ours the release build of this tree, and the peers
-//! an environment in which ours is not.
+//! **Invariant:** floor, generator and ours have the release profile (a smoke run measures nothing and takes the
+//! development build), and the peers an environment in which ours is not.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -42,7 +42,9 @@ pub(crate) struct Ours {
 impl Kit {
     /// Makes everything; `with_peers` for the scenarios that name them.
     pub(crate) fn prepare(options: &Options, with_peers: bool) -> Result<Self, Error> {
-        build_programs()?;
+        // A smoke run is about answers, and takes the build that the tests have made already.
+        let build = if options.is_smoke { Build::Fast } else { Build::Release };
+        build_programs(build)?;
         let given: Vec<Option<PathBuf>> = match options.pythons.as_slice() {
             [] => vec![None],
             several => several.iter().cloned().map(Some).collect(),
@@ -52,7 +54,7 @@ impl Kit {
         for python in given {
             let interpreter = Interpreter::find(python.as_deref())?;
             let python = Some(interpreter.executable.clone());
-            let needs = Needs { python, build: Build::Release, requirements: &["test-gil"] };
+            let needs = Needs { python, build, requirements: &["test-gil"] };
             let environment = setup::prepare(&needs)?;
             if with_peers && !options.without_peers && peers.is_none() {
                 peers = Some(peers_environment(&interpreter)?);
@@ -63,7 +65,7 @@ impl Kit {
                 is_free_threaded: interpreter.free_threaded,
             });
         }
-        let folder = workspace::target().join("release");
+        let folder = workspace::target().join(build.profile());
         Ok(Self { generator: folder.join("oxb-bench"), floor: folder.join("floor"), ours, peers })
     }
 
@@ -95,10 +97,19 @@ impl Ours {
     }
 }
 
-fn build_programs() -> Result<(), Error> {
+fn build_programs(build: Build) -> Result<(), Error> {
     let mut cargo = process::cargo();
     cargo
-        .args(["build", "--quiet", "--release", "--package", "oxb-bench", "--package", "floor"])
+        .args([
+            "build",
+            "--quiet",
+            "--profile",
+            build.profile(),
+            "--package",
+            "oxb-bench",
+            "--package",
+            "floor",
+        ])
         .current_dir(workspace::root());
     process::run(&mut cargo)
 }

@@ -38,8 +38,19 @@ impl Server {
 
     /// Ours with `benches/apps/native.py`.
     pub(crate) fn ours(ours: &Ours, event_loop: &'static str, workers: usize, more: &[&str]) -> Self {
+        Self::app(ours, "native:app", event_loop, workers, more)
+    }
+
+    /// Ours with an app of `benches/apps`.
+    pub(crate) fn app(
+        ours: &Ours,
+        app: &str,
+        event_loop: &'static str,
+        workers: usize,
+        more: &[&str],
+    ) -> Self {
         let workers = workers.to_string();
-        let words = ["-m", "oxbrook", "run", "native:app", "--host", "127.0.0.1", "--port", "{port}"];
+        let words = ["-m", "oxbrook", "run", app, "--host", "127.0.0.1", "--port", "{port}"];
         let loops = ["--loop", event_loop, "--workers", &workers];
         Self::python(&ours.python, &[words.as_slice(), &loops, more].concat(), event_loop)
     }
