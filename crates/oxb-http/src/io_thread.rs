@@ -281,7 +281,7 @@ impl Io {
     /// Begins a poll of `seat`'s connection.
     pub(crate) fn enter(&mut self, seat: u32, waker: &Waker) -> Found {
         self.polls = self.polls.wrapping_add(1);
-        if self.polls % LOOK_EVERY == 0 {
+        if self.polls.is_multiple_of(LOOK_EVERY) {
             self.refresh();
             self.site.service.before_park();
             self.deliver();

@@ -296,13 +296,13 @@ fn query_spec(name: &str, kind: ParamKind, presence: Presence, is_list: bool) ->
 
 fn route(path: &str, params: Vec<ParamSpec>) -> Router {
     let mut builder = RouterBuilder::new();
-    builder.add("GET", path, params).unwrap();
+    builder.add("GET", path, params).expect("a path of these tests");
     builder.build()
 }
 
 fn ask(router: &Router, path: &str, query: Option<&str>) -> Result<Values, String> {
     let Found::Route { id, values, .. } = router.find("GET", path) else { panic!("{path} has no route") };
-    router.coerce(id, &values, query).map_err(|error| String::from_utf8(error.problem().to_vec()).unwrap())
+    router.coerce(id, &values, query).map_err(|error| String::from_utf8_lossy(&error.problem()).into_owned())
 }
 
 #[test]

@@ -360,7 +360,7 @@ proptest! {
             b'\r' => index + 1 < before.len() && before[index + 1] != b'\n',
             _ => false,
         };
-        let expected = if lead <= 8 && (0..before.len()).any(is_stray) || lead > 8 { Err(()) } else { Ok(end) };
+        let expected = if lead > 8 || (0..before.len()).any(is_stray) { Err(()) } else { Ok(end) };
         let cut = cut.min(input.len());
         let mut scan = HeadScan::new();
         let first = scan.advance(&input[..cut], &limits);

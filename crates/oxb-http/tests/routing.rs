@@ -257,7 +257,7 @@ fn meet(route: &[String], path: &[&str]) -> Option<(Vec<Rank>, Vec<String>)> {
                 return Some((ranks, values));
             }
             Some((prefix, after)) => {
-                let suffix = after.split_once('}').unwrap().1;
+                let suffix = after.split_once('}').expect("a placeholder ends").1;
                 let inner = text.len().checked_sub(prefix.len() + suffix.len()).filter(|len| *len > 0)?;
                 if !text.starts_with(prefix) || !text.ends_with(suffix) {
                     return None;
