@@ -8,37 +8,28 @@ no rule is a `TypeError` at registration.
 
 from __future__ import annotations
 
-import datetime
-import decimal
 import enum
 import inspect
 import sys
 import types
 import typing
-import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Annotated, Any, Final, Literal, get_args, get_origin
 
 from oxbrook._core import Request
 
-KINDS: Final[Mapping[object, str]] = {
-    str: "str",
-    int: "int",
-    float: "float",
-    bool: "bool",
-    uuid.UUID: "uuid",
-    datetime.date: "date",
-    datetime.datetime: "datetime",
-    decimal.Decimal: "decimal",
-}
-BY_NAME: Final[Mapping[str, object]] = {
-    "Request": Request,
-    "Any": Any,
-    "UUID": uuid.UUID,
-    "date": datetime.date,
-    "datetime": datetime.datetime,
-    "Decimal": decimal.Decimal,
+# By module and name, so that what no handler mentions is not imported at start.
+KINDS: Final[Mapping[tuple[str, str], str]] = {
+    ("builtins", "str"): "str",
+    ("builtins", "int"): "int",
+    ("builtins", "float"): "float",
+    ("builtins", "bool"): "bool",
+    ("uuid", "UUID"): "uuid",
+    ("datetime", "date"): "date",
+    ("datetime", "datetime"): "datetime",
+    ("decimal", "Decimal"): "decimal",
 }
 SUPPORTED: Final = "str, int, float, bool, UUID, date, datetime, Decimal, an Enum or a Literal of str or int"
 EMPTY: Final = inspect.Parameter.empty
@@ -217,12 +208,10 @@ def kind_of(annotation: object) -> tuple[str, tuple[object, ...] | None]:
         ):
             return "enum", members
         raise Unsupported(f"the values of {show(annotation)} must be all str or all int")
-    try:
-        kind = KINDS.get(annotation)
-    except TypeError:  # an annotation may be any object, unhashable ones included
-        kind = None
-    if kind is not None:
-        return kind, None
+    if isinstance(annotation, type) and get_origin(annotation) is None:
+        kind = KINDS.get((annotation.__module__, annotation.__qualname__))
+        if kind is not None:
+            return kind, None
     if is_model(annotation):
         raise Unsupported(
             f"{show(annotation)} is a pydantic model: bodies bound to a model are not built yet"
@@ -264,11 +253,22 @@ def resolve(annotation: object, fn: Callable[..., object], local_names: Mapping[
         try:
             annotation = eval(text, {**local_names, **namespace(fn)})
         except Exception:  # whatever it raises, it cannot be resolved
-            last = text.rpartition(".")[2].strip()
-            annotation = BY_NAME.get(last, text)
+            annotation = by_name(text.rpartition(".")[2].strip(), text)
         if isinstance(annotation, str) and annotation != text:
             return resolve(annotation, fn, local_names)
     return bare(annotation)
+
+
+def by_name(name: str, otherwise: object) -> object:
+    """Return what a name stands for among the annotations that are supported."""
+    if name == "Request":
+        return Request
+    if name == "Any":
+        return Any
+    for module, known in KINDS:
+        if known == name:
+            return getattr(import_module(module), known)
+    return otherwise
 
 
 def namespace(fn: Callable[..., object]) -> dict[str, Any]:
