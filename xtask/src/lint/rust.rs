@@ -26,7 +26,9 @@ pub(super) fn check(root: &Path) -> Result<(), Error> {
     }
     let mut doc = process::cargo();
     doc.args(["doc", "--quiet", "--workspace", "--exclude", "oxb-py", "--no-deps"]);
-    process::run(doc.current_dir(root).env("RUSTDOCFLAGS", "-D warnings"))
+    // A module's docs are for its maintainers too, who may be sent to what is private.
+    let flags = "-D warnings -A rustdoc::private_intra_doc_links";
+    process::run(doc.current_dir(root).env("RUSTDOCFLAGS", flags))
 }
 
 /// Lints of the extension against the interpreter of `environment`, as the build and as plain `cargo` see it.
