@@ -9,7 +9,7 @@ use crate::units::Micros;
 /// More loops than any machine this is for; the bit set of owed wakes stays small.
 pub(super) const MAX_LOOPS: usize = 1024;
 
-/// How a [`LoopSet`] is laid out.
+/// How a [`LoopSet`](super::LoopSet) is laid out.
 ///
 /// ```
 /// use oxb_core::{Assignment, LoopSetOptions};
@@ -41,7 +41,7 @@ impl Default for LoopSetOptions {
     }
 }
 
-/// Why a [`LoopSet`] could not be made.
+/// Why a [`LoopSet`](super::LoopSet) could not be made.
 ///
 /// ```
 /// use oxb_core::{LoopSet, LoopSetError, LoopSetOptions};
@@ -109,7 +109,7 @@ impl<J> std::fmt::Debug for SubmitError<J> {
     }
 }
 
-/// Wakes owed to loops whose jobs were submitted by [`LoopSet::submit_unwoken`]: a small bit set.
+/// Wakes owed to loops whose jobs were submitted by [`LoopSet::submit_unwoken`](super::LoopSet::submit_unwoken): a small bit set.
 ///
 /// Whoever submits keeps one and pays it before it sleeps.
 ///
