@@ -1,5 +1,7 @@
 //! A request body as it arrives: collected within the route's limit and the server's budget, or read away.
 
+use std::task::Waker;
+
 use oxb_core::ByteCount;
 
 use crate::budget::Budget;
@@ -38,7 +40,7 @@ impl BodyEnd {
 }
 
 /// How far a call got.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
     pub(crate) consumed: usize,
     pub(crate) is_done: bool,
@@ -47,8 +49,12 @@ pub(crate) struct Step {
 /// Why a body is not collected any further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// Over the limit: 413.
-    TooLarge,
+    /// Over the limit: 413. `rest` says how far the input was followed, so that the body can be read away; `None`
+    /// when its framing is broken as well.
+    TooLarge {
+        /// Where to go on.
+        rest: Option<Step>,
+    },
     /// Broken framing: 400.
     Broken,
 }
@@ -73,35 +79,47 @@ impl Collecting {
         Self { end, bytes: Vec::with_capacity(capacity), reserved: ByteCount(0), limit }
     }
 
-    /// Takes what `input` holds of the body. `take` asks the budget; where it says no, nothing is consumed.
-    ///
-    /// Returns `None` when the budget is full.
+    /// Takes what `input` holds of the body. Where the budget has no room nothing is consumed: then this is
+    /// `None`, and `waker` is woken when some came back.
     pub(crate) fn collect(
         &mut self,
         input: &[u8],
         budget: &Budget,
-        take_from_budget: impl FnOnce(u64) -> bool,
+        waker: &Waker,
     ) -> Result<Option<Step>, Refused> {
         match &mut self.end {
             BodyEnd::Length(left) => {
                 let mut left_after = *left;
                 let count = take(&mut left_after, input);
-                if !take_from_budget(count as u64) {
+                if !budget.take_or_wait(count as u64, waker) {
                     return Ok(None);
                 }
                 self.reserved.0 += count as u64;
                 *left = left_after;
+                // Never more than was declared, however the buffer grows.
+                let space = self.bytes.capacity() - self.bytes.len();
+                if space < count {
+                    let wanted = count.max(self.bytes.len());
+                    let most = count.saturating_add(usize::try_from(left_after).unwrap_or(usize::MAX));
+                    self.bytes.reserve_exact(wanted.min(most));
+                }
                 self.bytes.extend_from_slice(&input[..count]);
                 Ok(Some(Step { consumed: count, is_done: left_after == 0 }))
             }
             BodyEnd::Chunked(decoder) => {
-                // An upper bound of what this input can hold; the difference goes back at once.
-                if !take_from_budget(input.len() as u64) {
-                    return Ok(None);
+                let room = self.limit.saturating_sub(self.bytes.len() as u64);
+                // An upper bound of what this input can hold. Where that does not fit, what it does hold may.
+                let mut granted = room.min(input.len() as u64);
+                if !budget.take(granted) {
+                    let mut held = 0;
+                    // What is wrong with it is found below.
+                    drop(decoder.clone().decode(input, |data| held += data.len() as u64));
+                    granted = room.min(held);
+                    if !budget.take_or_wait(granted, waker) {
+                        return Ok(None);
+                    }
                 }
-                let before = self.bytes.len();
-                let bytes = &mut self.bytes;
-                let limit = self.limit;
+                let (before, bytes, limit) = (self.bytes.len(), &mut self.bytes, self.limit);
                 let mut is_over = false;
                 let progress = decoder.decode(input, |data| {
                     is_over |= bytes.len() as u64 + data.len() as u64 > limit;
@@ -111,12 +129,13 @@ impl Collecting {
                 });
                 let kept = (self.bytes.len() - before) as u64;
                 self.reserved.0 += kept;
-                budget.give_back(input.len() as u64 - kept);
+                budget.give_back(granted - kept);
+                let step =
+                    progress.map(|progress| Step { consumed: progress.consumed, is_done: progress.done });
                 if is_over {
-                    return Err(Refused::TooLarge);
+                    return Err(Refused::TooLarge { rest: step.ok() });
                 }
-                let progress = progress.map_err(|_| Refused::Broken)?;
-                Ok(Some(Step { consumed: progress.consumed, is_done: progress.done }))
+                step.map(Some).map_err(|_| Refused::Broken)
             }
         }
     }

@@ -23,13 +23,11 @@ impl Budget {
 
     /// Takes `count` bytes, or none.
     pub(crate) fn take(&self, count: u64) -> bool {
-        // SeqCst: with `wait` and `give_back` below, so that a body that found the budget full is woken.
-        let before = self.used.fetch_add(count, Ordering::SeqCst);
-        if before + count <= self.limit {
-            return true;
-        }
-        self.used.fetch_sub(count, Ordering::SeqCst);
-        false
+        let fitting = |used: u64| used.checked_add(count).filter(|&used| used <= self.limit);
+        // SeqCst: with `take_or_wait` and `give_back` below, so that a body that found the budget full is woken.
+        // What does not fit is never added, not even for a moment: another body could be turned away by it, and
+        // nobody would wake that one.
+        self.used.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fitting).is_ok()
     }
 
     /// Takes `count` bytes, or asks to be woken when some come back.

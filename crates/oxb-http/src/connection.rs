@@ -11,24 +11,25 @@ use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::answer::{self, Answer};
 use crate::body::{BodyEnd, Collecting, Refused};
 use crate::exchange::{Exchange, Part, Responder};
 use crate::head::{Head, HeadError, HeadLimits, HeadScan, Version};
 use crate::io_thread::{self, Timed};
-use crate::output::Output;
 use crate::params::Value;
 use crate::reply::ReplyHead;
 use crate::request::Request;
 use crate::router::{Found, RouteId};
 use crate::service::Notice;
 use crate::site::Site;
+use crate::socket::{Broken, Socket};
+use crate::streaming::StreamBody;
 use crate::wire::{self, BodyWire, Persistence};
 
 /// The header section's limits (api.md 16.8).
@@ -38,8 +39,6 @@ const DISCARD: Duration = Duration::from_millis(250);
 /// After the last answer of a connection whose client may still be sending, it is read from for at most this
 /// long, since closing with unread bytes resets the connection and takes the answer away (RFC 9112 section 9.6).
 const LINGER: Duration = Duration::from_secs(1);
-/// Pipelined bytes read ahead while a request is in progress.
-const READ_AHEAD: usize = 64 * 1024;
 /// Turns of the state machine in one poll, so that a pipelining client does not keep the thread.
 const TURNS: usize = 32;
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
@@ -49,7 +48,10 @@ const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 struct Asked {
     is_head: bool,
     is_http10: bool,
+    /// The connection goes on after the answer.
     keep_alive: bool,
+    /// The client did not ask to close: it may send its next request before it learns that it is refused.
+    may_send_more: bool,
 }
 
 /// A routed request whose body is still coming.
@@ -76,13 +78,7 @@ struct Handed {
 /// An answer whose body comes piece by piece.
 struct Streaming {
     handed: Handed,
-    body: BodyWire,
-    /// Bytes still owed under a declared length.
-    owed: Option<u64>,
-    /// Payload bytes in the output that its source has not been credited for.
-    uncredited: usize,
-    /// The last piece has come.
-    is_ended: bool,
+    body: StreamBody,
 }
 
 enum Phase {
@@ -114,17 +110,13 @@ enum Turn {
 
 /// One connection. The task that polls it owns the socket.
 pub(crate) struct Connection<T> {
-    transport: T,
+    socket: Socket<T>,
     site: Arc<Site>,
     seat: u32,
     peer: Option<IpAddr>,
-    input: Vec<u8>,
-    start: usize,
     scan: HeadScan,
-    output: Output,
     phase: Phase,
     is_first: bool,
-    is_eof: bool,
 }
 
 impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
@@ -132,24 +124,13 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
     pub(crate) fn new(transport: T, site: Arc<Site>, peer: Option<IpAddr>) -> Self {
         site.opened();
         let seat = io_thread::with(|io| io.sit());
-        Self {
-            transport,
-            site,
-            seat,
-            peer,
-            input: Vec::new(),
-            start: 0,
-            scan: HeadScan::new(),
-            output: Output::default(),
-            phase: Phase::Head,
-            is_first: true,
-            is_eof: false,
-        }
+        let socket = Socket::new(transport, seat);
+        Self { socket, site, seat, peer, scan: HeadScan::new(), phase: Phase::Head, is_first: true }
     }
 
     #[cfg(feature = "harness")]
     pub(crate) fn transport_mut(&mut self) -> &mut T {
-        &mut self.transport
+        self.socket.transport_mut()
     }
 
     fn turn(&mut self, cx: &mut Context<'_>, is_draining: bool) -> Turn {
@@ -167,29 +148,27 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
     // --- heads ---
 
     fn turn_head(&mut self, cx: &mut Context<'_>, is_draining: bool) -> Turn {
-        match self.flush(cx) {
+        match self.socket.flush(cx) {
             Poll::Ready(Ok(())) => {}
-            Poll::Ready(Err(())) => return Turn::Close,
+            Poll::Ready(Err(Broken)) => return Turn::Close,
             Poll::Pending => return Turn::Wait,
         }
-        if self.pending().is_empty() {
-            self.release_input();
-            if is_draining || self.is_eof {
-                return Turn::Close;
-            }
-        }
-        match self.scan.advance(&self.input[self.start..], &HEAD_LIMITS) {
+        match self.scan.advance(self.socket.pending(), &HEAD_LIMITS) {
             Ok(Some(length)) => self.take_head(cx, length, is_draining),
             Ok(None) => {
-                let timed = match (self.pending().is_empty(), self.is_first) {
-                    (true, true) => Timed::Silence,
-                    (true, false) => Timed::KeepAlive,
-                    (false, _) => Timed::Head,
+                // Empty lines before a request line, which some clients send after a body, begin nothing.
+                let has_begun = self.scan.has_begun();
+                let timed = match (has_begun, self.is_first) {
+                    (false, true) => Timed::Silence,
+                    (false, false) => Timed::KeepAlive,
+                    (true, _) => Timed::Head,
                 };
                 io_thread::with(|io| io.wait_for(self.seat, timed));
-                match self.read(cx) {
-                    Poll::Ready(Ok(0)) | Poll::Ready(Err(())) => Turn::Close,
+                match self.socket.read(cx) {
+                    Poll::Ready(Ok(0) | Err(Broken)) => Turn::Close,
                     Poll::Ready(Ok(_)) => Turn::Again,
+                    // A drain closes what is idle (R28), but not before it has read what had arrived.
+                    Poll::Pending if is_draining && !has_begun => Turn::Close,
                     Poll::Pending => Turn::Wait,
                 }
             }
@@ -198,14 +177,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
     }
 
     fn take_head(&mut self, cx: &mut Context<'_>, length: usize, is_draining: bool) -> Turn {
-        let raw = if self.start == 0 && length == self.input.len() {
-            Bytes::from(std::mem::take(&mut self.input))
-        } else {
-            let end = self.start + length;
-            let raw = Bytes::copy_from_slice(&self.input[self.start..end]);
-            self.start = end;
-            raw
-        };
+        let raw = self.socket.take(length);
         self.scan.reset();
         self.is_first = false;
         match Head::parse(raw, &HEAD_LIMITS) {
@@ -220,6 +192,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
             is_head: head.method() == "HEAD",
             is_http10: head.version() == Version::Http10,
             keep_alive: framing.keep_alive && !is_draining,
+            may_send_more: framing.keep_alive,
         };
         let (route, values) = match self.site.router.find(head.method(), head.path()) {
             Found::Route { id, values, .. } => match self.site.router.coerce(id, &values, head.query()) {
@@ -266,6 +239,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         }
     }
 
+    /// Answers and reads the rest of the body away, so that the client gets the answer (R11).
     fn discard(&mut self, asked: Asked, end: BodyEnd, answer: &Answer) -> Turn {
         self.write_answer(asked, answer);
         if !asked.keep_alive {
@@ -285,7 +259,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
     }
 
     fn break_off(&mut self, answer: &Answer) -> Turn {
-        self.write_answer(Asked { is_head: false, is_http10: false, keep_alive: false }, answer);
+        let asked = Asked { is_head: false, is_http10: false, keep_alive: false, may_send_more: true };
+        self.write_answer(asked, answer);
         self.close(true)
     }
 
@@ -293,21 +268,15 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
 
     fn turn_body(&mut self, cx: &mut Context<'_>) -> Turn {
         let Phase::Body(arriving) = &mut self.phase else { return Turn::Again };
-        if self.start < self.input.len() {
+        if !self.socket.pending().is_empty() {
             arriving.owes_continue = false;
-            let budget = &self.site.budget;
-            let collected = arriving
-                .body
-                .collect(&self.input[self.start..], budget, |count| budget.take_or_wait(count, cx.waker()));
-            match collected {
+            match arriving.body.collect(self.socket.pending(), &self.site.budget, cx.waker()) {
                 Ok(Some(step)) => {
-                    self.start += step.consumed;
+                    self.socket.consume(step.consumed);
                     if step.is_done {
                         return self.body_is_whole();
                     }
-                    if step.consumed > 0 {
-                        io_thread::with(|io| io.moved(self.seat));
-                    }
+                    io_thread::with(|io| io.moved(self.seat));
                 }
                 Ok(None) => {
                     io_thread::with(|io| io.wait_for(self.seat, Timed::Budget));
@@ -316,31 +285,25 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
                 Err(refused) => return self.refuse_body(refused),
             }
         }
-        if self.start == self.input.len() {
-            self.release_input();
-        }
         let Phase::Body(arriving) = &mut self.phase else { return Turn::Again };
         if std::mem::take(&mut arriving.owes_continue) {
-            self.output.buf.extend_from_slice(CONTINUE);
+            self.socket.output.buf.extend_from_slice(CONTINUE);
         }
-        match self.flush(cx) {
+        match self.socket.flush(cx) {
             Poll::Ready(Ok(())) => {}
-            Poll::Ready(Err(())) => return Turn::Close,
+            Poll::Ready(Err(Broken)) => return Turn::Close,
             Poll::Pending => return Turn::Wait,
         }
         io_thread::with(|io| io.wait_for(self.seat, Timed::Body));
-        match self.read(cx) {
+        match self.socket.read(cx) {
             Poll::Ready(Ok(0)) => self.break_off_body(400, "bad body"),
             Poll::Ready(Ok(_)) => Turn::Again,
-            Poll::Ready(Err(())) => Turn::Close,
+            Poll::Ready(Err(Broken)) => Turn::Close,
             Poll::Pending => Turn::Wait,
         }
     }
 
     fn body_is_whole(&mut self) -> Turn {
-        if self.start == self.input.len() {
-            self.release_input();
-        }
         let Phase::Body(arriving) = std::mem::replace(&mut self.phase, Phase::Head) else {
             return Turn::Again;
         };
@@ -349,17 +312,25 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
     }
 
     fn refuse_body(&mut self, refused: Refused) -> Turn {
-        match refused {
-            Refused::Broken => self.break_off_body(400, "bad body"),
-            Refused::TooLarge => {
-                let Phase::Body(arriving) = std::mem::replace(&mut self.phase, Phase::Head) else {
-                    return Turn::Again;
-                };
-                self.site.budget.give_back(arriving.body.reserved.0);
-                // A chunk may be half read: the rest is read away without knowing where it ends.
-                self.write_answer(Asked { keep_alive: false, ..arriving.asked }, &answer::problem(413, None));
-                self.close(true)
+        let rest = match refused {
+            Refused::Broken => return self.break_off_body(400, "bad body"),
+            Refused::TooLarge { rest } => rest,
+        };
+        self.forget_body();
+        let Phase::Body(arriving) = std::mem::replace(&mut self.phase, Phase::Head) else {
+            return Turn::Again;
+        };
+        let (asked, answer) = (arriving.asked, answer::problem(413, None));
+        match rest {
+            Some(step) => {
+                self.socket.consume(step.consumed);
+                if step.is_done {
+                    self.write_answer(asked, &answer);
+                    return self.after_answer(asked);
+                }
+                self.discard(asked, arriving.body.end, &answer)
             }
+            None => self.break_off(&answer),
         }
     }
 
@@ -375,15 +346,14 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
     }
 
     fn turn_discarding(&mut self, cx: &mut Context<'_>) -> Turn {
-        match self.flush(cx) {
-            Poll::Ready(Err(())) => return Turn::Close,
-            Poll::Ready(Ok(())) | Poll::Pending => {}
+        if let Poll::Ready(Err(Broken)) = self.socket.flush(cx) {
+            return Turn::Close;
         }
         let Phase::Discarding(end) = &mut self.phase else { return Turn::Again };
-        match end.skip(&self.input[self.start..]) {
+        match end.skip(self.socket.pending()) {
             Err(()) => return self.close(true),
             Ok(step) => {
-                self.start += step.consumed;
+                self.socket.consume(step.consumed);
                 if step.is_done {
                     io_thread::with(|io| io.set_deadline(self.seat, None));
                     self.phase = Phase::Head;
@@ -391,11 +361,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
                 }
             }
         }
-        if self.start == self.input.len() {
-            self.release_input();
-        }
-        match self.read(cx) {
-            Poll::Ready(Ok(0)) | Poll::Ready(Err(())) => self.close(false),
+        match self.socket.read(cx) {
+            Poll::Ready(Ok(0) | Err(Broken)) => self.close(false),
             Poll::Ready(Ok(_)) => Turn::Again,
             Poll::Pending => Turn::Wait,
         }
@@ -414,22 +381,26 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
     ) -> Turn {
         let site = &self.site;
         let (queue_timeout, request_timeout) = (site.options.queue_timeout, site.options.request_timeout);
+        // The queue timeout is looked at first only where it is the shorter one.
+        let is_queue_deadline =
+            queue_timeout.is_some_and(|queue| request_timeout.is_none_or(|request| queue < request));
+        let deadline = if is_queue_deadline { queue_timeout } else { request_timeout };
         let wants_ticks = site.service.wants_ticks();
         let exchange = Arc::new(Exchange::new());
         let (queue, token) = io_thread::with(|io| {
             io.wait_for(self.seat, Timed::Nothing);
             io.set_busy(self.seat, true);
-            io.set_deadline(self.seat, queue_timeout.or(request_timeout));
+            io.set_deadline(self.seat, deadline);
             if wants_ticks {
                 io.want_ticks();
             }
-            (Arc::clone(io.returns()), io.next_token(self.seat))
+            (Arc::clone(io.returns()), io.token(self.seat))
         });
         let handed = Handed {
             exchange: Arc::clone(&exchange),
             asked,
             cancel_on_disconnect: site.route_options(route).cancel_on_disconnect,
-            is_queue_deadline: queue_timeout.is_some(),
+            is_queue_deadline,
             reserved,
         };
         self.phase = Phase::Handed(handed);
@@ -465,7 +436,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
                 }
             };
         }
-        match self.watch(cx) {
+        match self.socket.watch(cx) {
             Poll::Ready(()) => Turn::Close,
             Poll::Pending => Turn::Wait,
         }
@@ -504,19 +475,6 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         self.end_with(asked, &answer::problem(504, Some("handler did not respond in time")))
     }
 
-    /// Nobody waits for the answer any more: a queued request never runs, a running handler is cancelled.
-    fn give_up(&mut self) {
-        let (handed, is_streaming) = match &self.phase {
-            Phase::Handed(handed) => (handed, false),
-            Phase::Streaming(streaming) => (&streaming.handed, true),
-            _ => return,
-        };
-        // After the first reply the source of a stream ends with its client, whatever the route says.
-        if (handed.cancel_on_disconnect || is_streaming) && handed.exchange.abandon() {
-            self.site.service.notify(Notice::Abandoned(Arc::clone(&handed.exchange)));
-        }
-    }
-
     fn end_exchange(&mut self) {
         let reserved = match &mut self.phase {
             Phase::Handed(handed) => &mut handed.reserved,
@@ -524,10 +482,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
             _ => return,
         };
         self.site.budget.give_back(std::mem::take(reserved));
-        io_thread::with(|io| {
-            io.set_busy(self.seat, false);
-            io.set_deadline(self.seat, None);
-        });
+        io_thread::with(|io| io.end_exchange(self.seat));
     }
 
     // --- streams ---
@@ -559,89 +514,54 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
             return Turn::Again;
         };
         handed.asked = asked;
-        self.phase = Phase::Streaming(Box::new(Streaming {
-            handed,
-            body,
-            owed: declared,
-            uncredited: 0,
-            is_ended: false,
-        }));
+        self.phase = Phase::Streaming(Box::new(Streaming { handed, body: StreamBody::new(body, declared) }));
         Turn::Again
     }
 
     /// The source of a stream that sends no body is closed at once (api.md 2.6).
-    fn give_up_stream_source(&mut self) {
+    fn give_up_stream_source(&self) {
         let Phase::Handed(handed) = &self.phase else { return };
         if handed.exchange.abandon() {
-            self.site.service.notify(Notice::Abandoned(Arc::clone(&handed.exchange)));
+            self.notify(Notice::Abandoned(Arc::clone(&handed.exchange)));
         }
     }
 
     fn turn_streaming(&mut self, cx: &mut Context<'_>) -> Turn {
-        loop {
-            let Phase::Streaming(streaming) = &mut self.phase else { return Turn::Again };
-            let Some(part) = io_thread::with(|io| io.take_part(self.seat)) else { break };
-            match part {
-                Part::Chunk(bytes) => {
-                    if let Some(owed) = &mut streaming.owed {
-                        let Some(left) = owed.checked_sub(bytes.len() as u64) else {
-                            return self.break_stream(true);
-                        };
-                        *owed = left;
-                    }
-                    streaming.uncredited += bytes.len();
-                    if streaming.body == BodyWire::Chunked {
-                        wire::write_chunk_size(&mut self.output.buf, bytes.len());
-                        self.output.push(bytes);
-                        self.output.buf.extend_from_slice(b"\r\n");
-                    } else {
-                        self.output.push(bytes);
-                    }
-                }
-                Part::End => {
-                    if streaming.owed.is_some_and(|owed| owed > 0) {
-                        return self.break_stream(true);
-                    }
-                    if streaming.body == BodyWire::Chunked {
-                        self.output.buf.extend_from_slice(wire::LAST_CHUNK);
-                    }
-                    streaming.is_ended = true;
-                }
+        let Phase::Streaming(streaming) = &mut self.phase else { return Turn::Again };
+        while let Some(part) = io_thread::with(|io| io.take_part(self.seat)) {
+            let outcome = match part {
+                Part::Chunk(bytes) => streaming.body.push(bytes, &mut self.socket.output),
+                Part::End => streaming.body.end(&mut self.socket.output),
+                // A body that breaks off: the client has to see that (R07), so nothing ends it.
                 Part::Failed | Part::Dropped | Part::Overloaded | Part::Whole(_) | Part::Head(..) => {
-                    return self.break_stream(false);
+                    return Turn::Close;
                 }
+            };
+            if outcome.is_err() {
+                tracing::error!("a stream gave more or less than the length it declared");
+                return Turn::Close;
             }
         }
-        let flushed = self.flush(cx);
-        let waiting = self.output.len();
-        let Phase::Streaming(streaming) = &mut self.phase else { return Turn::Again };
-        let credit = streaming.uncredited.saturating_sub(waiting);
-        streaming.uncredited -= credit;
+        let flushed = self.socket.flush(cx);
+        let credit = streaming.body.credit(self.socket.output.len());
+        let (asked, is_ended) = (streaming.handed.asked, streaming.body.is_ended());
         if credit > 0 && streaming.handed.exchange.wrote(credit) {
-            self.site.service.notify(Notice::Room(Arc::clone(&streaming.handed.exchange)));
+            let exchange = Arc::clone(&streaming.handed.exchange);
+            self.notify(Notice::Room(exchange));
         }
         match flushed {
-            Poll::Ready(Err(())) => return Turn::Close,
-            Poll::Ready(Ok(())) if streaming.is_ended => {
-                let asked = streaming.handed.asked;
+            Poll::Ready(Err(Broken)) => return Turn::Close,
+            Poll::Ready(Ok(())) if is_ended => {
                 self.end_exchange();
                 return self.after_answer(asked);
             }
             Poll::Ready(Ok(())) => io_thread::with(|io| io.wait_for(self.seat, Timed::Nothing)),
             Poll::Pending => {}
         }
-        match self.watch(cx) {
+        match self.socket.watch(cx) {
             Poll::Ready(()) => Turn::Close,
             Poll::Pending => Turn::Wait,
         }
-    }
-
-    /// A body that is not what its head promised: the client has to see that it is broken.
-    fn break_stream(&mut self, is_length: bool) -> Turn {
-        if is_length {
-            tracing::error!("a stream gave more or less than the length it declared");
-        }
-        Turn::Close
     }
 
     // --- answers ---
@@ -655,7 +575,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         let framing = if has_body { BodyWire::Length(body.len() as u64) } else { BodyWire::None };
         self.write_reply_head(asked, head, framing);
         if has_body && !asked.is_head {
-            self.output.push(body);
+            self.socket.output.push(body);
         }
     }
 
@@ -665,7 +585,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
             (true, true) => Persistence::KeepAlive,
             (true, false) => Persistence::Implied,
         };
-        let buf = &mut self.output.buf;
+        let buf = &mut self.socket.output.buf;
         if buf.capacity() == 0 {
             *buf = io_thread::take_out();
         }
@@ -677,7 +597,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
             self.phase = Phase::Head;
             Turn::Again
         } else {
-            self.close(!self.pending().is_empty())
+            self.close(asked.may_send_more || !self.socket.pending().is_empty())
         }
     }
 
@@ -688,19 +608,20 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
     }
 
     fn turn_closing(&mut self, cx: &mut Context<'_>, lingers: bool) -> Turn {
-        match self.flush(cx) {
+        match self.socket.flush(cx) {
             Poll::Ready(Ok(())) => {}
-            Poll::Ready(Err(())) => return Turn::Close,
+            Poll::Ready(Err(Broken)) => return Turn::Close,
             Poll::Pending => return Turn::Wait,
         }
-        if self.is_eof {
+        if self.socket.is_eof() {
             return Turn::Close;
         }
-        match Pin::new(&mut self.transport).poll_shutdown(cx) {
+        match self.socket.poll_shutdown(cx) {
             Poll::Ready(Ok(())) if lingers => {
                 io_thread::with(|io| {
+                    let length = if io.is_draining() { DISCARD } else { LINGER };
                     io.wait_for(self.seat, Timed::Nothing);
-                    io.set_deadline(self.seat, Some(LINGER));
+                    io.set_deadline(self.seat, Some(length));
                 });
                 self.phase = Phase::Lingering;
                 Turn::Again
@@ -711,91 +632,11 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
     }
 
     fn turn_lingering(&mut self, cx: &mut Context<'_>) -> Turn {
-        self.start = self.input.len();
-        self.release_input();
-        match self.read(cx) {
-            Poll::Ready(Ok(0)) | Poll::Ready(Err(())) => Turn::Close,
+        self.socket.discard_pending();
+        match self.socket.read(cx) {
+            Poll::Ready(Ok(0) | Err(Broken)) => Turn::Close,
             Poll::Ready(Ok(_)) => Turn::Again,
             Poll::Pending => Turn::Wait,
-        }
-    }
-
-    // --- the socket ---
-
-    fn pending(&self) -> &[u8] {
-        &self.input[self.start..]
-    }
-
-    /// A connection that waits holds no buffer.
-    fn release_input(&mut self) {
-        self.input = Vec::new();
-        self.start = 0;
-    }
-
-    /// Reads what is there behind what is pending. 0: the client has shut its side.
-    fn read(&mut self, cx: &mut Context<'_>) -> Poll<Result<usize, ()>> {
-        if self.is_eof {
-            return Poll::Ready(Ok(0));
-        }
-        let mut scratch = io_thread::take_scratch();
-        let mut buf = ReadBuf::new(&mut scratch);
-        let outcome = Pin::new(&mut self.transport).poll_read(cx, &mut buf);
-        let outcome = match outcome {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(Err(_)) => Poll::Ready(Err(())),
-            Poll::Ready(Ok(())) => {
-                let read = buf.filled();
-                if self.start == self.input.len() {
-                    self.start = 0;
-                    self.input = read.to_vec();
-                } else {
-                    if self.start > 0 {
-                        self.input.drain(..self.start);
-                        self.start = 0;
-                    }
-                    self.input.extend_from_slice(read);
-                }
-                self.is_eof = read.is_empty();
-                Poll::Ready(Ok(read.len()))
-            }
-        };
-        io_thread::give_scratch(scratch);
-        outcome
-    }
-
-    /// While a request is in progress: ready when the client has gone. Reads a bounded piece ahead.
-    fn watch(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        while self.pending().len() < READ_AHEAD {
-            match ready!(self.read(cx)) {
-                Ok(0) | Err(()) => return Poll::Ready(()),
-                Ok(_) => {}
-            }
-        }
-        Poll::Pending
-    }
-
-    /// Writes what waits. `Err`: the connection is broken.
-    fn flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ()>> {
-        if self.output.is_empty() {
-            return Poll::Ready(Ok(()));
-        }
-        let mut taken = 0;
-        let outcome = self.output.poll_flush(&mut self.transport, cx, &mut taken);
-        match outcome {
-            Poll::Ready(Ok(())) => {
-                io_thread::give_out(std::mem::take(&mut self.output.buf));
-                Poll::Ready(Ok(()))
-            }
-            Poll::Ready(Err(_)) => Poll::Ready(Err(())),
-            Poll::Pending => {
-                io_thread::with(|io| {
-                    io.wait_for(self.seat, Timed::Write);
-                    if taken > 0 {
-                        io.moved(self.seat);
-                    }
-                });
-                Poll::Pending
-            }
         }
     }
 
@@ -820,7 +661,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Future for Connection<T> {
         let found = io_thread::with(|io| io.enter(this.seat, cx.waker()));
         let mut turn = match this.phase {
             _ if !found.is_due => Turn::Again,
-            Phase::Handed(_) => this.is_due(),
+            // An answer that came back with the deadline is still the answer.
+            Phase::Handed(_) if !io_thread::with(|io| io.has_part(this.seat)) => this.is_due(),
             Phase::Discarding(_) => this.close(true),
             Phase::Lingering => Turn::Close,
             _ => Turn::Again,
@@ -843,23 +685,48 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Future for Connection<T> {
     }
 }
 
+impl<T> Connection<T> {
+    /// Nobody waits for the answer any more: a queued request never runs, a running handler is cancelled, unless
+    /// its route says otherwise; then it runs on, and only a source of its answer is told that nobody reads it.
+    fn give_up(&self) {
+        let (handed, is_streaming) = match &self.phase {
+            Phase::Handed(handed) => (handed, false),
+            Phase::Streaming(streaming) => (&streaming.handed, true),
+            _ => return,
+        };
+        let exchange = &handed.exchange;
+        // After the first reply the source of a stream ends with its client, whatever the route says.
+        if handed.cancel_on_disconnect || is_streaming {
+            if exchange.abandon() {
+                self.notify(Notice::Abandoned(Arc::clone(exchange)));
+            }
+        } else if exchange.detach() {
+            self.notify(Notice::Room(Arc::clone(exchange)));
+        }
+    }
+
+    fn notify(&self, notice: Notice) {
+        // Called while a connection is dropped as well, where a panic would end the process.
+        if catch_unwind(AssertUnwindSafe(|| self.site.service.notify(notice))).is_err() {
+            tracing::error!("a service panicked while taking a notice");
+        }
+    }
+
+    /// Bytes taken from the budget and not given back yet.
+    fn reserved(&self) -> u64 {
+        match &self.phase {
+            Phase::Body(arriving) => arriving.body.reserved.0,
+            Phase::Handed(handed) => handed.reserved,
+            Phase::Streaming(streaming) => streaming.handed.reserved,
+            Phase::Head | Phase::Discarding(_) | Phase::Closing { .. } | Phase::Lingering => 0,
+        }
+    }
+}
+
 impl<T> Drop for Connection<T> {
     fn drop(&mut self) {
-        let handed = match &mut self.phase {
-            Phase::Handed(handed) => Some((&*handed, false)),
-            Phase::Streaming(streaming) => Some((&streaming.handed, true)),
-            Phase::Body(arriving) => {
-                self.site.budget.give_back(arriving.body.reserved.0);
-                None
-            }
-            _ => None,
-        };
-        if let Some((handed, is_streaming)) = handed {
-            self.site.budget.give_back(handed.reserved);
-            if (handed.cancel_on_disconnect || is_streaming) && handed.exchange.abandon() {
-                self.site.service.notify(Notice::Abandoned(Arc::clone(&handed.exchange)));
-            }
-        }
+        self.give_up();
+        self.site.budget.give_back(self.reserved());
         io_thread::with(|io| io.leave(self.seat));
         self.site.closed();
     }

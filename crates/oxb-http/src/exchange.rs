@@ -61,6 +61,7 @@ pub struct Exchange {
     seat: AtomicU32,
     unsent: AtomicUsize,
     wants_room: AtomicBool,
+    is_detached: AtomicBool,
 }
 
 impl Exchange {
@@ -71,6 +72,7 @@ impl Exchange {
             seat: AtomicU32::new(u32::MAX),
             unsent: AtomicUsize::new(0),
             wants_room: AtomicBool::new(false),
+            is_detached: AtomicBool::new(false),
         }
     }
 
@@ -133,6 +135,20 @@ impl Exchange {
         self.state.compare_exchange(QUEUED, ABANDONED, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
+    /// Nobody reads the answer any more, but its handler runs on. True when a source of that answer waits for
+    /// room, which no socket will make: it has to be told, and learns at its next piece that nobody reads.
+    pub(crate) fn detach(&self) -> bool {
+        // SeqCst here and in `add_unsent`, as in `wrote`: of the two, one sees what the other wrote.
+        self.is_detached.store(true, Ordering::SeqCst);
+        self.wants_room.swap(false, Ordering::SeqCst)
+    }
+
+    /// Whether a piece of the answer would find nobody.
+    fn is_unread(&self) -> bool {
+        // Relaxed: a source that misses it once is told by `detach` or by `add_unsent`.
+        self.is_abandoned() || self.is_detached.load(Ordering::Relaxed)
+    }
+
     /// The socket took `count` bytes. True when the source waits for that and may go on.
     pub(crate) fn wrote(&self, count: usize) -> bool {
         // SeqCst here and in `add_unsent`: each side writes one of the two and then reads the other, so one
@@ -147,8 +163,10 @@ impl Exchange {
             return false;
         }
         self.wants_room.store(true, Ordering::SeqCst);
-        // The socket may have taken everything meanwhile: then nobody else will say so.
-        !(self.unsent.load(Ordering::SeqCst) <= LOW_WATER && self.wants_room.swap(false, Ordering::SeqCst))
+        // The socket may have taken everything meanwhile, or be gone: then nobody else will say so.
+        let is_free =
+            self.unsent.load(Ordering::SeqCst) <= LOW_WATER || self.is_detached.load(Ordering::SeqCst);
+        !(is_free && self.wants_room.swap(false, Ordering::SeqCst))
     }
 }
 
@@ -255,7 +273,7 @@ impl StreamWriter {
     /// Hands one piece over. An empty one is skipped.
     #[must_use]
     pub fn send(&self, chunk: Bytes) -> Sent {
-        if self.exchange.is_abandoned() {
+        if self.exchange.is_unread() {
             return Sent::Gone;
         }
         if chunk.is_empty() {

@@ -30,7 +30,7 @@ use crate::io_thread;
 use crate::options::ServerOptions;
 use crate::router::Router;
 use crate::service::Service;
-use crate::site::Site;
+use crate::site::{RouteOptions, Site};
 
 /// What the connection reads from and writes to.
 #[derive(Debug, Default)]
@@ -85,7 +85,20 @@ impl Harness {
     /// # Errors
     /// When the system gives no descriptor for the way back.
     pub fn new(router: Router, service: Arc<dyn Service>, options: ServerOptions) -> io::Result<Self> {
-        let site = Arc::new(Site::new(router, Vec::new(), service, options));
+        Self::with_route_options(router, Vec::new(), service, options)
+    }
+
+    /// The same with what routes say beyond their paths.
+    ///
+    /// # Errors
+    /// When the system gives no descriptor for the way back.
+    pub fn with_route_options(
+        router: Router,
+        route_options: Vec<RouteOptions>,
+        service: Arc<dyn Service>,
+        options: ServerOptions,
+    ) -> io::Result<Self> {
+        let site = Arc::new(Site::new(router, route_options, service, options));
         let returns = Arc::new(ReturnQueue::new()?);
         io_thread::install(0, Arc::clone(&site), returns, Arc::new(Notify::new()), Arc::new(Notify::new()));
         Ok(Self { connection: Connection::new(Pipe::default(), site, None), is_over: false })

@@ -72,6 +72,16 @@ struct Entry {
     key: Option<DeadlineKey>,
 }
 
+impl Entry {
+    fn forget_exchange(&mut self) {
+        self.serial = self.serial.wrapping_add(1);
+        self.part = None;
+        if !self.more.is_empty() {
+            self.more = VecDeque::new();
+        }
+    }
+}
+
 /// What a poll of a connection finds on its seat.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
@@ -267,11 +277,8 @@ impl Io {
         self.set_busy(seat, false);
         let entry = &mut self.entries[seat as usize];
         entry.is_live = false;
-        // What still comes back for it finds nobody.
-        entry.serial = entry.serial.wrapping_add(1);
+        entry.forget_exchange();
         entry.waker = None;
-        entry.part = None;
-        entry.more = VecDeque::new();
         if let Some(key) = entry.key.take() {
             self.wheel.remove(key);
         }
@@ -327,13 +334,21 @@ impl Io {
         self.entries[seat as usize].wait.since = self.now;
     }
 
-    /// Opens the next exchange of `seat`: whatever comes back for an earlier one is late.
-    pub(crate) fn next_token(&mut self, seat: u32) -> Token {
-        let entry = &mut self.entries[seat as usize];
-        entry.serial = entry.serial.wrapping_add(1);
-        entry.part = None;
-        entry.more.clear();
-        Token { seat, serial: entry.serial }
+    /// Whether a part of the answer has come.
+    pub(crate) fn has_part(&self, seat: u32) -> bool {
+        self.entries[seat as usize].part.is_some()
+    }
+
+    /// The name of the exchange of `seat` that begins.
+    pub(crate) fn token(&self, seat: u32) -> Token {
+        Token { seat, serial: self.entries[seat as usize].serial }
+    }
+
+    /// The exchange of `seat` is over: whatever still comes back for it is late and finds nobody.
+    pub(crate) fn end_exchange(&mut self, seat: u32) {
+        self.set_busy(seat, false);
+        self.set_deadline(seat, None);
+        self.entries[seat as usize].forget_exchange();
     }
 
     /// A request of `seat` is with the service, or no longer.

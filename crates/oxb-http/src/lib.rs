@@ -55,6 +55,8 @@ pub mod request;
 pub mod server;
 pub mod service;
 mod site;
+mod socket;
+mod streaming;
 mod wire;
 
 pub use site::RouteOptions;

@@ -94,6 +94,12 @@ impl Output {
             self.segments.pop_front();
         }
         self.written += count;
+        // A client that is always a little behind never lets the buffer run empty: what has left it is dropped
+        // once it is the larger part, or a stream would be kept whole (R19).
+        if self.written >= COPY_LIMIT && self.written * 2 >= self.buf.len() {
+            self.buf.drain(..self.written);
+            self.written = 0;
+        }
     }
 }
 
@@ -120,6 +126,27 @@ mod tests {
         fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
             Poll::Ready(Ok(()))
         }
+    }
+
+    #[test]
+    fn r19_what_has_left_is_not_kept_though_something_always_waits() {
+        let (mut output, mut slow) = (Output::default(), Slow { step: 1000, got: Vec::new() });
+        let mut next = (0..=255u8).cycle();
+        let mut expected = Vec::new();
+        for _ in 0..10_000 {
+            let piece: Vec<u8> = next.by_ref().take(1000).collect();
+            expected.extend_from_slice(&piece);
+            output.push(Bytes::from(piece));
+            if output.len() > 20_000 {
+                let count = slow.got.len();
+                slow.got.extend_from_slice(&output.buf[output.written..output.written + 1000]);
+                output.advance(slow.got.len() - count);
+            }
+            assert!(output.buf.capacity() <= 128 * 1024, "{} bytes kept", output.buf.capacity());
+        }
+        let done = output.poll_flush(&mut slow, &mut Context::from_waker(Waker::noop()), &mut 0);
+        assert!(matches!(done, Poll::Ready(Ok(()))));
+        assert!(slow.got == expected, "nothing lost, doubled or moved");
     }
 
     #[test]
