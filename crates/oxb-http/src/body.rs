@@ -113,7 +113,7 @@ impl Collecting {
                 if !budget.take(granted) {
                     let mut held = 0;
                     // What is wrong with it is found below.
-                    drop(decoder.clone().decode(input, |data| held += data.len() as u64));
+                    let _ = decoder.clone().decode(input, |data| held += data.len() as u64);
                     granted = room.min(held);
                     if !budget.take_or_wait(granted, waker) {
                         return Ok(None);
