@@ -26,6 +26,7 @@ cargo xtask bench SCENARIO [OPTION ...]
 
   hello       hello world beside bare hyper, granian and uvicorn: CPU per request, req/s, latency, memory
   timeout     request_timeout 30 against 0: CPU per request, and instructions under callgrind where that is installed
+  instructions  the second half of that alone, without Python
   builds      one loop on each interpreter given (--python twice), N loops on a free-threaded one
   cpu         a handler that computes, one loop against several
   imbalance   latency of light requests beside handlers that hold loops
@@ -79,6 +80,7 @@ pub(crate) fn run(mut arguments: Parser) -> Result<(), Error> {
     match scenario.as_str() {
         "smoke" => smoke::run(options),
         "hello" => throughput::hello(&options),
+        "instructions" => instructions::run(&options),
         "timeout" => throughput::timeout(&options),
         "builds" => throughput::builds(&options),
         "cpu" => throughput::cpu(&options),

@@ -11,13 +11,32 @@ use crate::error::{Context, Error};
 use crate::process;
 use crate::workspace;
 
-use super::report::Run;
+use super::options::Options;
+use super::provision::Kit;
+use super::report::{Bar, Limit, Run};
 
 /// Requests that are counted, and those of the shorter run that is subtracted.
 const COUNTED: u64 = 10_000;
 const BEFORE: u64 = 1_000;
 /// The seeds of the requests: fixed, so that figures of different days compare.
 const SEEDS: [u64; 3] = [1, 2, 3];
+
+/// The scenario by itself: no server is started and no Python is needed.
+pub(crate) fn run(options: &Options) -> Result<(), Error> {
+    let kit = Kit::programs(options)?;
+    let run = Run::begin("instructions", options, &kit)?;
+    let details = timeout(&run)?;
+    run.finish(&[], &[bar(&details)], details)
+}
+
+/// What the engine promises of them.
+pub(crate) fn bar(details: &Value) -> Bar {
+    Bar {
+        what: "instructions per request x request_timeout=0, in process under callgrind".to_owned(),
+        figure: details["ratio"].as_f64(),
+        limit: Limit::AtMost(1.01),
+    }
+}
 
 /// Instructions per request with a request timeout of 30 s and with none, and their ratio; absent without callgrind.
 pub(crate) fn timeout(run: &Run<'_>) -> Result<Value, Error> {

@@ -42,31 +42,40 @@ pub(crate) struct Ours {
 impl Kit {
     /// Makes everything; `with_peers` for the scenarios that name them.
     pub(crate) fn prepare(options: &Options, with_peers: bool) -> Result<Self, Error> {
-        // A smoke run is about answers, and takes the build that the tests have made already.
-        let build = if options.is_smoke { Build::Fast } else { Build::Release };
-        build_programs(build)?;
+        let mut kit = Self::programs(options)?;
+        let build = build_of(options);
         let given: Vec<Option<PathBuf>> = match options.pythons.as_slice() {
             [] => vec![None],
             several => several.iter().cloned().map(Some).collect(),
         };
-        let mut ours = Vec::new();
-        let mut peers = None;
         for python in given {
             let interpreter = Interpreter::find(python.as_deref())?;
             let python = Some(interpreter.executable.clone());
             let needs = Needs { python, build, requirements: &["test-gil"] };
             let environment = setup::prepare(&needs)?;
-            if with_peers && !options.without_peers && peers.is_none() {
-                peers = Some(peers_environment(&interpreter)?);
+            if with_peers && !options.without_peers && kit.peers.is_none() {
+                kit.peers = Some(peers_environment(&interpreter)?);
             }
-            ours.push(Ours {
+            kit.ours.push(Ours {
                 python: environment.python(),
                 tag: interpreter.tag(),
                 is_free_threaded: interpreter.free_threaded,
             });
         }
+        Ok(kit)
+    }
+
+    /// The programs alone, for what needs no Python.
+    pub(crate) fn programs(options: &Options) -> Result<Self, Error> {
+        let build = build_of(options);
+        build_programs(build)?;
         let folder = workspace::target().join(build.profile());
-        Ok(Self { generator: folder.join("oxb-bench"), floor: folder.join("floor"), ours, peers })
+        Ok(Self {
+            generator: folder.join("oxb-bench"),
+            floor: folder.join("floor"),
+            ours: Vec::new(),
+            peers: None,
+        })
     }
 
     /// Versions and hashes of everything, for the record.
@@ -95,6 +104,11 @@ impl Ours {
             Err(_) => Value::Null,
         }
     }
+}
+
+/// A smoke run is about answers, and takes the build that the tests have made already.
+fn build_of(options: &Options) -> Build {
+    if options.is_smoke { Build::Fast } else { Build::Release }
 }
 
 fn build_programs(build: Build) -> Result<(), Error> {

@@ -201,6 +201,24 @@ impl Running {
         get(self.address(), path).context(|| format!("GET {}", self.url(path)))
     }
 
+    /// How many bytes the answer to one kept-alive GET of `/` has, head and body.
+    pub(crate) fn answer_length(&self, body: &[u8]) -> Result<usize, Error> {
+        let read = || -> std::io::Result<usize> {
+            let mut stream = TcpStream::connect(self.address())?;
+            stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+            stream.write_all(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")?;
+            let (mut answer, mut piece) = (Vec::new(), [0; 1024]);
+            while !answer.ends_with(body) {
+                match stream.read(&mut piece)? {
+                    0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
+                    count => answer.extend_from_slice(&piece[..count]),
+                }
+            }
+            Ok(answer.len())
+        };
+        read().context(|| format!("GET {}", self.url("/")))
+    }
+
     fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }

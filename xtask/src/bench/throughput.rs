@@ -16,6 +16,8 @@ use super::rounds::{
 use super::server::Server;
 
 const FLOOR: &str = "floor: bare hyper";
+/// What the names of our own rows begin with.
+const OURS: &str = "oxbrook";
 
 /// Hello world beside the floor and the peers.
 pub(crate) fn hello(options: &Options) -> Result<(), Error> {
@@ -64,10 +66,29 @@ pub(crate) fn hello(options: &Options) -> Result<(), Error> {
             }
         }
     }
+    let lengths = answer_lengths(&run, &rows)?;
     let measured = measure(&run, rows, options.rounds(5));
     print_beside(&measured, FLOOR);
     let bars = kit.ours.first().map(|ours| hello_bars(&measured, ours)).unwrap_or_default();
-    run.finish(&measured, &bars, Value::Null)
+    run.finish(&measured, &bars, json!({ "answer_bytes": lengths }))
+}
+
+/// How long each server's answer is: the floor is one for ours only while both write as many bytes.
+fn answer_lengths(run: &Run<'_>, rows: &[Row]) -> Result<Value, Error> {
+    let mut lengths = serde_json::Map::new();
+    for row in rows.iter().filter(|row| row.name == FLOOR || row.name.starts_with(OURS)) {
+        if run.options.wants(&row.name) || row.name == FLOOR {
+            let server = row.server.start(run.kit, &run.log(&row.name))?;
+            lengths.insert(row.name.clone(), json!(server.answer_length(row.body.as_bytes())?));
+        }
+    }
+    let floor = lengths.get(FLOOR).cloned();
+    for (name, length) in lengths.iter().filter(|(_, length)| Some(*length) != floor.as_ref()) {
+        println!(
+            "xtask: {name} answers with {length} bytes and the floor with another number: no fair ratio"
+        );
+    }
+    Ok(Value::Object(lengths))
 }
 
 fn hello_bars(measured: &[Measured], ours: &Ours) -> Vec<Bar> {
@@ -133,11 +154,7 @@ pub(crate) fn timeout(options: &Options) -> Result<(), Error> {
     }
     print_beside(&measured, "request_timeout=0");
     let details = super::instructions::timeout(&run)?;
-    bars.push(Bar {
-        what: "instructions per request x request_timeout=0, in process under callgrind".to_owned(),
-        figure: details["ratio"].as_f64(),
-        limit: Limit::AtMost(1.01),
-    });
+    bars.push(super::instructions::bar(&details));
     run.finish(&measured, &bars, details)
 }
 
@@ -249,7 +266,7 @@ pub(crate) fn cpu(options: &Options) -> Result<(), Error> {
 
 /// The name of a row of ours.
 pub(crate) fn named(ours: &Ours, workers: usize, event_loop: &str) -> String {
-    format!("oxbrook {}, {workers} loop(s), {event_loop}", ours.tag)
+    format!("{OURS} {}, {workers} loop(s), {event_loop}", ours.tag)
 }
 
 /// 1, 2, 4, ... up to the CPUs.
