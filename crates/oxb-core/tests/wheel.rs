@@ -30,6 +30,7 @@ fn action() -> impl Strategy<Value = Action> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn a_wheel_fires_what_a_list_fires_at_most_one_tick_later(
         actions in prop::collection::vec(action(), 1..200),
