@@ -18,6 +18,8 @@ use crate::units::Micros;
 /// What rings: a descriptor for loops that wait on descriptors, a parker for Rust loops.
 pub(crate) enum Bell {
     Signal(Signal),
+    // Rust loops are threads of `std`, which loom does not know.
+    #[cfg_attr(loom, expect(dead_code))]
     Parker(Parker),
 }
 

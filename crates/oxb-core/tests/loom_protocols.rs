@@ -1,8 +1,9 @@
-//! The flag, wake, slot and completion protocols, in every interleaving loom finds.
+//! The flag, wake, slot and completion protocols, in every interleaving with up to three preemptions.
 //!
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p oxb-core --release --test 'loom*'`. Under loom the queues are a
 //! `Mutex<VecDeque>` shim (crossbeam's are not modelled), the signal is a lock and a condition variable, and the
 //! clock stands still: what is explored is the protocol around them. A wait that nobody ends is a deadlock to loom.
+//! Without a bound the models of three threads take hours; `LOOM_MAX_PREEMPTIONS` sets another.
 #![cfg(loom)]
 
 use std::sync::Arc;
@@ -10,22 +11,28 @@ use std::sync::Arc;
 use loom::thread;
 use oxb_core::{LoopSet, LoopSetOptions, Micros, PendingWakes, ReturnQueue, SubmitError, Worker};
 
+fn explore(model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = builder.preemption_bound.or(Some(3));
+    builder.check(model);
+}
+
 type Set = Arc<LoopSet<u32, u32>>;
 
 fn set_of(loop_count: usize, slots_per_loop: usize) -> Set {
     let options = LoopSetOptions { loop_count, slots_per_loop, ..LoopSetOptions::default() };
-    Arc::new(LoopSet::new(&options).unwrap())
+    Arc::new(LoopSet::new(&options).expect("descriptors are left"))
 }
 
 fn worker_of(set: &Set, index: usize) -> Worker<u32, u32> {
-    Worker::new(set, index).unwrap()
+    Worker::new(set, index).expect("nobody else owns it")
 }
 
 /// Waits and drains as a loop does, until `count` jobs were popped.
 fn drain(worker: &Worker<u32, u32>, count: usize) -> Vec<u32> {
     let mut jobs = Vec::new();
     while jobs.len() < count {
-        worker.wait(None).unwrap();
+        worker.wait(None).expect("it can be waited for");
         worker.acknowledge();
         while let Some(taken) = worker.pop() {
             jobs.push(taken.job);
@@ -37,7 +44,7 @@ fn drain(worker: &Worker<u32, u32>, count: usize) -> Vec<u32> {
 
 #[test]
 fn invariant_3_a_push_that_races_a_drain_is_drained_or_wakes_again() {
-    loom::model(|| {
+    explore(|| {
         let set = set_of(1, 4);
         let worker = worker_of(&set, 0);
         let pushers: Vec<_> = (1..=2)
@@ -58,7 +65,7 @@ fn invariant_3_a_push_that_races_a_drain_is_drained_or_wakes_again() {
 
 #[test]
 fn invariant_3_at_most_one_wake_is_in_flight() {
-    loom::model(|| {
+    explore(|| {
         let set = set_of(1, 4);
         let pushers: Vec<_> = (1..=2)
             .map(|job| {
@@ -76,7 +83,7 @@ fn invariant_3_at_most_one_wake_is_in_flight() {
 
 #[test]
 fn an_owed_wake_is_paid_unless_the_job_was_taken_without_it() {
-    loom::model(|| {
+    explore(|| {
         let set = set_of(1, 4);
         let worker = worker_of(&set, 0);
         let pusher = {
@@ -95,7 +102,7 @@ fn an_owed_wake_is_paid_unless_the_job_was_taken_without_it() {
 
 #[test]
 fn a_loop_that_rearms_itself_comes_back_to_what_it_left() {
-    loom::model(|| {
+    explore(|| {
         let set = set_of(1, 4);
         let worker = worker_of(&set, 0);
         let pusher = {
@@ -125,7 +132,7 @@ fn a_loop_that_rearms_itself_comes_back_to_what_it_left() {
 
 #[test]
 fn a_loop_that_says_when_it_is_awake_sleeps_on_nothing() {
-    loom::model(|| {
+    explore(|| {
         let set = set_of(1, 4);
         let worker = worker_of(&set, 0);
         worker.awake();
@@ -159,7 +166,7 @@ fn a_loop_that_says_when_it_is_awake_sleeps_on_nothing() {
 
 #[test]
 fn invariant_10_a_loop_never_holds_more_jobs_than_slots() {
-    loom::model(|| {
+    explore(|| {
         let set = set_of(1, 1);
         let worker = worker_of(&set, 0);
         let pushers: Vec<_> = (1..=2)
@@ -174,8 +181,8 @@ fn invariant_10_a_loop_never_holds_more_jobs_than_slots() {
             set.release(taken.slot);
             done += 1;
         }
-        let accepted = pushers.into_iter().filter(|_| true).map(|pusher| pusher.join().unwrap());
-        let accepted = accepted.filter(|accepted| *accepted).count();
+        let accepted =
+            pushers.into_iter().map(|pusher| pusher.join().unwrap()).filter(|accepted| *accepted).count();
         while let Some(taken) = worker.pop() {
             set.release(taken.slot);
             done += 1;
@@ -188,7 +195,7 @@ fn invariant_10_a_loop_never_holds_more_jobs_than_slots() {
 
 #[test]
 fn invariant_4_a_job_that_is_taken_over_takes_its_slot_along() {
-    loom::model(|| {
+    explore(|| {
         let set = set_of(2, 1);
         let workers = [worker_of(&set, 0), worker_of(&set, 1)];
         let victim = set.submit(1).unwrap().index();
@@ -221,7 +228,7 @@ fn invariant_4_a_job_that_is_taken_over_takes_its_slot_along() {
 
 #[test]
 fn a_job_is_counted_before_the_stop_or_refused() {
-    loom::model(|| {
+    explore(|| {
         let set = set_of(1, 4);
         let worker = worker_of(&set, 0);
         let submitter = {
@@ -252,7 +259,7 @@ fn a_job_is_counted_before_the_stop_or_refused() {
 
 #[test]
 fn a_stopping_loop_whose_last_slot_is_freed_elsewhere_is_woken() {
-    loom::model(|| {
+    explore(|| {
         let set = set_of(1, 4);
         let worker = worker_of(&set, 0);
         set.submit(1).unwrap();
@@ -272,7 +279,7 @@ fn a_stopping_loop_whose_last_slot_is_freed_elsewhere_is_woken() {
 
 #[test]
 fn a_completion_never_waits_for_an_owner_that_sleeps() {
-    loom::model(|| {
+    explore(|| {
         let queue = Arc::new(ReturnQueue::new().unwrap());
         let pushers: Vec<_> = (1..=2)
             .map(|completion| {

@@ -10,7 +10,8 @@ use oxb_core::{LoopSetOptions, RustLoops, SubmitError};
 const DEADLINE: Duration = Duration::from_secs(20);
 
 fn loops_of(loop_count: usize, slots_per_loop: usize) -> RustLoops {
-    RustLoops::start(&LoopSetOptions { loop_count, slots_per_loop, ..LoopSetOptions::default() }).unwrap()
+    RustLoops::start(&LoopSetOptions { loop_count, slots_per_loop, ..LoopSetOptions::default() })
+        .expect("threads are left")
 }
 
 #[test]

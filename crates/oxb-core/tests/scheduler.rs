@@ -18,11 +18,11 @@ const DEADLINE: Duration = Duration::from_secs(20);
 
 fn set_of(loop_count: usize, slots_per_loop: usize) -> Set {
     let options = LoopSetOptions { loop_count, slots_per_loop, ..LoopSetOptions::default() };
-    Arc::new(LoopSet::new(&options).unwrap())
+    Arc::new(LoopSet::new(&options).expect("descriptors are left"))
 }
 
 fn workers_of(set: &Set) -> Vec<Worker<u64, u64>> {
-    (0..set.loop_count()).map(|index| Worker::new(set, index).unwrap()).collect()
+    (0..set.loop_count()).map(|index| Worker::new(set, index).expect("nobody else owns it")).collect()
 }
 
 fn ids(set: &Set) -> Vec<LoopId> {
