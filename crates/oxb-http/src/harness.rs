@@ -116,11 +116,18 @@ impl Harness {
     /// delivered. False once the connection has closed.
     pub fn turn(&mut self) -> bool {
         io_thread::unpark();
+        self.poll();
+        io_thread::park();
+        !self.is_over
+    }
+
+    /// One poll of the connection on a thread that is busy: nothing is flushed or delivered before it sleeps.
+    /// False once the connection has closed.
+    pub fn poll(&mut self) -> bool {
         if !self.is_over {
             let mut cx = Context::from_waker(Waker::noop());
             self.is_over = Pin::new(&mut self.connection).poll(&mut cx).is_ready();
         }
-        io_thread::park();
         !self.is_over
     }
 

@@ -229,7 +229,8 @@ impl Site {
 
     pub(crate) fn start_at(place: Place, options: ServerOptions) -> Self {
         let desk = Arc::new(Desk::default());
-        let bound = Server::bind(place, options).expect("the place is free");
+        let mut bound = Server::bind(place, options).expect("the place is free");
+        bound.fit_descriptors();
         let (router, route_options) = routes();
         let running = bound
             .start(router, route_options, Arc::clone(&desk) as Arc<dyn Service>)
