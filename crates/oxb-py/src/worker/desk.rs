@@ -1,0 +1,337 @@
+//! What one loop works with: its queue, its spares, and the turn in which it drains.
+//!
+//! Everything here belongs to the loop's thread. No cell stays borrowed while Python runs: a handler may come
+//! back in by any way it likes.
+//!
+//! Invariant 12 of ARCHITECTURE.md: a turn takes one job at a time and yields after 64 jobs or 500 us.
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+
+use pyo3::intern;
+use pyo3::prelude::*;
+
+use super::Worker;
+use super::blocking::BlockingCall;
+use super::context::Context;
+use super::door::Door;
+use super::job::{Job, Loops, Owed};
+use super::plan::{Asked, Plan};
+use super::site::Site;
+use super::spare::Spare;
+use super::tasks::Tasks;
+use crate::reply::{Outcome, to_reply};
+use crate::shim::core::{Micros, Taken, Worker as Queue, clock};
+use crate::shim::http::Notice;
+
+/// Jobs of one turn, then the loop's own callbacks come by (invariant 12).
+const TURN_JOBS: u32 = 64;
+/// Microseconds of one turn.
+const TURN_LENGTH: u64 = 500;
+/// Idle spares that are kept. More than a burst of suspended jobs leaves behind is not worth its memory.
+const IDLE_SPARES: usize = 256;
+/// Spares made at once where a new one needs a turn of the loop before it can be used (3.11).
+const SLOW_BATCH: usize = 8;
+
+/// How a turn ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Pumped {
+    /// Nothing waits.
+    Dry,
+    /// The turn is over and jobs wait.
+    Spent,
+    /// Jobs wait for spares that park at the loop's next turn.
+    Starved,
+}
+
+/// One loop's own state.
+pub(crate) struct Desk {
+    pub(crate) queue: Queue<Job, Notice>,
+    pub(crate) site: Arc<Site>,
+    pub(crate) event_loop: Py<PyAny>,
+    /// What each job's context is a copy of.
+    pub(crate) base: Context,
+    pub(crate) tasks: Tasks,
+    loops: Arc<Loops>,
+    /// A job taken from another loop, before any of the own queue.
+    in_hand: RefCell<Option<Taken<Job>>>,
+    idle: RefCell<Vec<Py<Spare>>>,
+    seats: RefCell<Vec<Option<Py<Spare>>>>,
+    free_seats: RefCell<Vec<u32>>,
+    jobs_left: Cell<u32>,
+    turn_ends: Cell<Micros>,
+    is_pumping: Cell<bool>,
+    is_stopped: Cell<bool>,
+}
+
+impl Desk {
+    pub(super) fn new(
+        py: Python<'_>,
+        queue: Queue<Job, Notice>,
+        loops: Arc<Loops>,
+        site: Arc<Site>,
+        event_loop: &Bound<'_, PyAny>,
+    ) -> PyResult<Self> {
+        Ok(Self {
+            queue,
+            site,
+            base: Context::copy_current(py)?,
+            tasks: Tasks::new(py, event_loop)?,
+            event_loop: event_loop.clone().unbind(),
+            loops,
+            in_hand: RefCell::new(None),
+            idle: RefCell::new(Vec::new()),
+            seats: RefCell::new(Vec::new()),
+            free_seats: RefCell::new(Vec::new()),
+            jobs_left: Cell::new(0),
+            turn_ends: Cell::new(Micros(0)),
+            is_pumping: Cell::new(false),
+            is_stopped: Cell::new(false),
+        })
+    }
+
+    /// The next job of this turn.
+    #[inline]
+    pub(super) fn next_job(&self) -> Option<Taken<Job>> {
+        if let Some(taken) = self.in_hand.take() {
+            return Some(taken);
+        }
+        let left = self.jobs_left.get();
+        if left == 0 || clock::now() >= self.turn_ends.get() {
+            self.jobs_left.set(0);
+            return None;
+        }
+        self.jobs_left.set(left - 1);
+        self.queue.pop()
+    }
+
+    /// Runs one turn. Called outside any Task: by the loop's reader callback or inside our selector.
+    pub(super) fn pump(&self, py: Python<'_>, worker: &Bound<'_, Worker>) -> PyResult<Pumped> {
+        if self.is_stopped.get() || self.is_pumping.replace(true) {
+            return Ok(Pumped::Dry);
+        }
+        let started = clock::now();
+        self.jobs_left.set(TURN_JOBS);
+        self.turn_ends.set(Micros(started.0 + TURN_LENGTH));
+        self.queue.begin_step(started);
+        let pumped = self.turn(py, worker);
+        self.queue.end_step();
+        self.is_pumping.set(false);
+        pumped
+    }
+
+    fn turn(&self, py: Python<'_>, worker: &Bound<'_, Worker>) -> PyResult<Pumped> {
+        loop {
+            while let Some(notice) = self.queue.pop_note() {
+                self.notify(py, &notice)?;
+            }
+            if self.in_hand.borrow().is_none() && !self.queue.has_work() {
+                return Ok(Pumped::Dry);
+            }
+            if self.jobs_left.get() == 0 {
+                return Ok(Pumped::Spent);
+            }
+            let Some(spare) = self.take_idle(py)? else {
+                self.make_spares(py, worker)?;
+                if self.idle.borrow().is_empty() {
+                    return Ok(Pumped::Starved);
+                }
+                continue;
+            };
+            spare.get().wake(py)?;
+        }
+    }
+
+    /// Takes a waiting job of a loop that is in a step; the next pump begins with it (invariant 13).
+    pub(super) fn steal(&self) -> bool {
+        if self.is_stopped.get() || self.loops.loop_count() == 1 {
+            return false;
+        }
+        let stolen = self.queue.steal();
+        let is_stolen = stolen.is_some();
+        if is_stolen {
+            self.in_hand.replace(stolen);
+        }
+        is_stolen
+    }
+
+    fn notify(&self, py: Python<'_>, notice: &Notice) -> PyResult<()> {
+        let (Notice::Abandoned(exchange) | Notice::Room(exchange)) = notice;
+        let Some(seat) = exchange.seat() else { return Ok(()) };
+        let spare = self.seats.borrow().get(seat as usize).and_then(|seat| seat.as_ref().map(|s| s.clone_ref(py)));
+        match spare {
+            Some(spare) => spare.get().notify(py, notice),
+            None => Ok(()),
+        }
+    }
+
+    /// An idle spare whose Task nobody else holds.
+    fn take_idle(&self, py: Python<'_>) -> PyResult<Option<Py<Spare>>> {
+        loop {
+            let spare = self.idle.borrow_mut().pop();
+            let Some(spare) = spare else { return Ok(None) };
+            if !spare.get().is_kept()? {
+                return Ok(Some(spare));
+            }
+            // A kept Task ends, so that whoever awaits it goes on.
+            spare.get().end(py)?;
+        }
+    }
+
+    pub(super) fn make_spares(&self, py: Python<'_>, worker: &Bound<'_, Worker>) -> PyResult<()> {
+        let batch = if self.tasks.is_eager { 1 } else { SLOW_BATCH };
+        for _ in 0..batch {
+            let seat = self.free_seats.borrow_mut().pop();
+            let seat = seat.unwrap_or_else(|| {
+                let mut seats = self.seats.borrow_mut();
+                seats.push(None);
+                u32::try_from(seats.len() - 1).expect("a loop holds at most 2^24 jobs: LoopSet caps its slots")
+            });
+            let door = Bound::new(py, Door::new(self.event_loop.clone_ref(py)))?;
+            let spare = Bound::new(py, Spare::new(worker.clone().unbind(), door.unbind(), seat))?;
+            if let Some(place) = self.seats.borrow_mut().get_mut(seat as usize) {
+                *place = Some(spare.clone().unbind());
+            }
+            let task = self.tasks.make(&spare)?;
+            spare.get().set_task(task.unbind())?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn put_idle(&self, spare: Py<Spare>) {
+        self.idle.borrow_mut().push(spare);
+    }
+
+    pub(super) fn wants_idle(&self) -> bool {
+        !self.is_stopped.get() && self.idle.borrow().len() < IDLE_SPARES
+    }
+
+    /// The Task of the spare at this seat ended.
+    pub(super) fn forget(&self, seat: u32) {
+        let gone = self.seats.borrow_mut().get_mut(seat as usize).and_then(Option::take);
+        if gone.is_some() {
+            self.free_seats.borrow_mut().push(seat);
+        }
+        drop(gone);
+    }
+
+    #[inline]
+    pub(super) fn step_begins(&self) {
+        if self.loops.loop_count() > 1 {
+            self.queue.begin_step(clock::now());
+        }
+    }
+
+    #[inline]
+    pub(super) fn step_ends(&self) {
+        if self.loops.loop_count() > 1 {
+            self.queue.end_step();
+        }
+    }
+
+    /// No more jobs. Suspended ones are cancelled; idle spares end.
+    pub(super) fn stop(&self, py: Python<'_>) -> PyResult<()> {
+        self.is_stopped.set(true);
+        let idle = self.idle.take();
+        for spare in idle {
+            spare.get().end(py)?;
+        }
+        let seated: Vec<_> = self.seats.borrow().iter().flatten().map(|spare| spare.clone_ref(py)).collect();
+        for spare in seated {
+            spare.get().cancel(py)?;
+        }
+        Ok(())
+    }
+
+    /// The loop is about to close: what is still owed is settled, whatever state its job is in.
+    pub(super) fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.is_stopped.set(true);
+        let seated: Vec<_> = self.seats.borrow().iter().flatten().map(|spare| spare.clone_ref(py)).collect();
+        for spare in seated {
+            spare.get().abandon(py)?;
+        }
+        while let Some(taken) = self.in_hand.take().or_else(|| self.queue.pop()) {
+            Owed { responder: taken.job.responder, slot: taken.slot }.abandon(&self.loops);
+        }
+        Ok(())
+    }
+
+    /// Hands the job to the pool, which answers it.
+    pub(super) fn to_pool(&self, py: Python<'_>, plan: &Arc<Plan>, asked: Asked, owed: Owed, context: Context) {
+        let call = BlockingCall::new(
+            Arc::clone(plan),
+            Arc::clone(&self.site),
+            Arc::clone(&self.loops),
+            asked,
+            owed,
+            context,
+        );
+        let submitted = Bound::new(py, call).and_then(|call| {
+            let submitted = self.site.submit.bind(py).call1((&call,));
+            if submitted.is_err() {
+                call.get().abandon();
+            }
+            submitted
+        });
+        if let Err(error) = submitted {
+            error.write_unraisable(py, None);
+        }
+    }
+
+    /// Answers for a job that raised.
+    #[cold]
+    pub(super) fn fail(&self, py: Python<'_>, plan: &Plan, asked: Asked, owed: Owed, error: PyErr) {
+        fail(py, &self.site, &self.loops, plan, asked, owed, error);
+    }
+
+    /// The source of a stream failed: the client sees it by the closed connection, the operator in the log.
+    #[cold]
+    pub(super) fn log_failure(&self, py: Python<'_>, mut asked: Asked, error: PyErr) {
+        let logged = asked.show(py, &self.site).map(|request| request.clone_ref(py)).and_then(|request| {
+            self.site.log_stream.bind(py).call1((error.into_value(py), request)).map(drop)
+        });
+        if let Err(error) = logged {
+            error.write_unraisable(py, None);
+        }
+    }
+}
+
+/// Answers for a job that raised: by the hook, which logs what is not an `HTTPError` and gives a response.
+#[cold]
+pub(super) fn fail(
+    py: Python<'_>,
+    site: &Site,
+    loops: &Loops,
+    plan: &Plan,
+    mut asked: Asked,
+    owed: Owed,
+    error: PyErr,
+) {
+    if owed.responder.exchange().is_abandoned() && is_cancellation(py, &error) {
+        // The client left and the handler was cancelled for it: nobody waits, nothing is logged (api.md 16.9).
+        owed.abandon(loops);
+        return;
+    }
+    let reply = asked.show(py, site).map(|request| request.clone_ref(py)).and_then(|request| {
+        let response = site.answer.bind(py).call1((error.into_value(py), request, site.is_debug))?;
+        match to_reply(py, &response, plan.status)? {
+            Outcome::Whole(reply) => Ok(Some(reply)),
+            Outcome::Stream { .. } => Ok(None),
+        }
+    });
+    match reply {
+        Ok(Some(reply)) => owed.reply(loops, reply),
+        // The engine answers 500 for a responder that was dropped.
+        Ok(None) => owed.abandon(loops),
+        Err(error) => {
+            error.write_unraisable(py, None);
+            owed.abandon(loops);
+        }
+    }
+}
+
+fn is_cancellation(py: Python<'_>, error: &PyErr) -> bool {
+    py.import(intern!(py, "asyncio"))
+        .and_then(|asyncio| asyncio.getattr(intern!(py, "CancelledError")))
+        .is_ok_and(|cancelled| error.matches(py, cancelled).unwrap_or(false))
+}

@@ -1,0 +1,66 @@
+//! A job: one request on its way through a loop, and what is owed for it.
+//!
+//! Invariants 4 and 5 of ARCHITECTURE.md: [`Owed`] is what a loop owes for a job it took. It is settled once, on
+//! every path, by a method that consumes it: the answer goes out, then the slot is released.
+
+use std::sync::Arc;
+
+use super::stream::Streaming;
+use crate::shim::core::{LoopSet, Slot};
+use crate::shim::http::{Exchange, Notice, Reply, Request, Responder};
+
+/// What an I/O thread hands to a loop: Rust data only (invariant 1).
+pub(crate) struct Job {
+    pub(crate) request: Request,
+    pub(crate) responder: Responder,
+}
+
+/// The loops of one server and their queues.
+pub(crate) type Loops = LoopSet<Job, Notice>;
+
+/// The answer and the slot of a job in hand.
+#[must_use = "a job is answered and its slot released"]
+pub(crate) struct Owed {
+    pub(crate) responder: Responder,
+    pub(crate) slot: Slot,
+}
+
+impl Owed {
+    /// Sends the whole answer.
+    #[inline]
+    pub(crate) fn reply(self, loops: &Loops, reply: Reply) {
+        self.responder.reply(reply);
+        loops.release(self.slot);
+    }
+
+    /// Gives no answer: nobody waits for one any more, or the engine makes its own of it.
+    pub(crate) fn abandon(self, loops: &Loops) {
+        drop(self.responder);
+        loops.release(self.slot);
+    }
+}
+
+/// How far the answer of a suspended job is.
+pub(crate) enum Answer {
+    /// Nothing was sent yet.
+    Owed(Owed),
+    /// The head was sent.
+    Streaming(Streaming),
+}
+
+impl Answer {
+    pub(crate) fn exchange(&self) -> &Arc<Exchange> {
+        match self {
+            Self::Owed(owed) => owed.responder.exchange(),
+            Self::Streaming(streaming) => streaming.exchange(),
+        }
+    }
+
+    /// Ends it without (the rest of) an answer.
+    pub(crate) fn abandon(self, loops: &Loops) {
+        match self {
+            Self::Owed(owed) => owed.abandon(loops),
+            Self::Streaming(streaming) => streaming.fail(loops),
+        }
+    }
+}

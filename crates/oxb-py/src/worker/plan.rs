@@ -1,0 +1,136 @@
+//! How a handler is called, compiled once at registration.
+//!
+//! Every parameter is given on every call: positional ones in signature order, keyword-only ones by a tuple of
+//! names made once, so that a call is one vectorcall without a dictionary. A `Plan` holds Python objects: it
+//! lives in tables of the loops' side and is never touched by an I/O thread (invariant 1 of ARCHITECTURE.md).
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyString, PyTuple};
+
+use super::site::Site;
+use crate::request::PyRequest;
+use crate::shim::http::{Request, Value};
+use crate::values::{Converter, to_python};
+
+/// How a handler runs, api.md 2.3.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// A coroutine function, on its loop.
+    Async,
+    /// A plain function on the pool.
+    Blocking,
+    /// A plain function on the loop.
+    Inline,
+}
+
+/// The request of a job, as far as it was shown to Python.
+pub(crate) enum Asked {
+    /// Not at all; `None` after a failure to show it.
+    Raw(Option<Request>),
+    /// As the object the handler got.
+    Shown(Py<PyRequest>),
+}
+
+impl Asked {
+    /// The object, made if need be.
+    #[inline]
+    pub(crate) fn show(&mut self, py: Python<'_>, site: &Site) -> PyResult<&Py<PyRequest>> {
+        if let Self::Raw(request) = self {
+            let request = request.take().ok_or_else(|| PyRuntimeError::new_err("the request was not shown before"))?;
+            *self = Self::Shown(PyRequest::new(py, request, &site.app, &site.state)?);
+        }
+        match self {
+            Self::Shown(request) => Ok(request),
+            Self::Raw(_) => Err(PyRuntimeError::new_err("the request was shown just now")),
+        }
+    }
+
+    /// The coerced parameters; once.
+    fn take_values(&mut self) -> Vec<Value> {
+        match self {
+            Self::Raw(Some(request)) => request.take_values(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// What the handler takes, in the order of the call.
+enum Argument {
+    /// The request.
+    Request,
+    /// A coerced value by its place in the request's values; the default where it was not given.
+    Value { index: usize, converter: Converter, default: Py<PyAny> },
+}
+
+/// One registered handler.
+pub(crate) struct Plan {
+    pub(crate) index: usize,
+    pub(crate) kind: Kind,
+    pub(crate) status: u16,
+    pub(crate) cancels_on_disconnect: bool,
+    /// Its name, as Tasks show it.
+    pub(crate) name: Py<PyString>,
+    handler: Py<PyAny>,
+    arguments: Vec<Argument>,
+    /// The names of those at the end that are given by name.
+    keywords: Option<Py<PyTuple>>,
+}
+
+impl Plan {
+    #[cfg(feature = "testing")]
+    pub(crate) fn by_hand(py: Python<'_>, index: usize, handler: Py<PyAny>, kind: Kind) -> Self {
+        Self { index, kind, status: 200, cancels_on_disconnect: true, name: PyString::new(py, &format!("h{index}")).unbind(), handler, arguments: vec![], keywords: None }
+    }
+    /// Calls the handler. The caller has entered the job's context.
+    #[inline]
+    pub(crate) fn call<'py>(&self, py: Python<'py>, site: &Site, asked: &mut Asked) -> PyResult<Bound<'py, PyAny>> {
+        match self.arguments.as_slice() {
+            // SAFETY: `py` proves the thread is attached, `self` holds the handler; null is an error set.
+            [] => unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyObject_CallNoArgs(self.handler.as_ptr())) },
+            [Argument::Request] if self.keywords.is_none() => {
+                let request = asked.show(py, site)?;
+                // SAFETY: as above; `asked` holds the request for the call.
+                unsafe {
+                    let called = ffi::PyObject_CallOneArg(self.handler.as_ptr(), request.as_ptr());
+                    Bound::from_owned_ptr_or_err(py, called)
+                }
+            }
+            arguments => self.call_with(py, site, asked, arguments),
+        }
+    }
+
+    fn call_with<'py>(
+        &self,
+        py: Python<'py>,
+        site: &Site,
+        asked: &mut Asked,
+        arguments: &[Argument],
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let values = asked.take_values();
+        let mut objects: Vec<Py<PyAny>> = Vec::with_capacity(arguments.len());
+        for argument in arguments {
+            objects.push(match argument {
+                Argument::Request => asked.show(py, site)?.clone_ref(py).into_any(),
+                Argument::Value { index, converter, default } => match values.get(*index) {
+                    None | Some(Value::Absent) => default.clone_ref(py),
+                    Some(value) => to_python(py, converter, value)?,
+                },
+            });
+        }
+        let names = self.keywords.as_ref().map_or(std::ptr::null_mut(), |names| names.as_ptr());
+        let named = self.keywords.as_ref().map_or(0, |names| names.bind(py).len());
+        // SAFETY: `Py<PyAny>` is one object pointer, so the vector is an array of them; it and the handler live
+        // for the call, the last `named` are those that `names` names, and null is an error set.
+        unsafe {
+            let called = ffi::PyObject_Vectorcall(
+                self.handler.as_ptr(),
+                objects.as_ptr().cast(),
+                objects.len() - named,
+                names,
+            );
+            Bound::from_owned_ptr_or_err(py, called)
+        }
+    }
+}

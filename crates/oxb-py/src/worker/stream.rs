@@ -1,0 +1,106 @@
+//! The outlet of a stream reply, as the coroutine that reads the source sees it.
+//!
+//! `send` never blocks; when it says that too much is unsent, `room()` gives a future to await, which the notice
+//! that there is room again completes. Both notice and coroutine run on the loop's thread, one step at a time,
+//! so a notice that follows a full `send` finds the future of the same step.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use pyo3::exceptions::PyConnectionResetError;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyString};
+
+use super::job::{Loops, Owed};
+use super::owned::Owned;
+use crate::shim::core::Slot;
+use crate::shim::http::{Exchange, ReplyHead, Sent, StreamWriter};
+
+struct Pipe {
+    writer: RefCell<Option<StreamWriter>>,
+    waiter: RefCell<Option<Py<PyAny>>>,
+    event_loop: Py<PyAny>,
+}
+
+/// Where the pieces of a stream go.
+#[pyclass(frozen, module = "oxbrook._core")]
+pub(crate) struct Outlet {
+    pipe: Arc<Owned<Pipe>>,
+}
+
+#[pymethods]
+impl Outlet {
+    /// Hands one piece over; true when the source is to wait for `room()` before the next.
+    fn send(&self, piece: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let piece = if let Ok(piece) = piece.cast::<PyBytes>() {
+            Bytes::copy_from_slice(piece.as_bytes())
+        } else {
+            Bytes::copy_from_slice(piece.cast::<PyString>()?.to_str()?.as_bytes())
+        };
+        match self.pipe.get()?.writer.borrow().as_ref().map_or(Sent::Gone, |writer| writer.send(piece)) {
+            Sent::Room => Ok(false),
+            Sent::Full => Ok(true),
+            Sent::Gone => Err(PyConnectionResetError::new_err("the client left")),
+        }
+    }
+
+    /// A future that is done when there is room again.
+    fn room(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let pipe = self.pipe.get()?;
+        let waiter = pipe.event_loop.bind(py).call_method0(intern!(py, "create_future"))?.unbind();
+        pipe.waiter.replace(Some(waiter.clone_ref(py)));
+        Ok(waiter)
+    }
+}
+
+/// A stream reply whose body is being sent.
+#[must_use = "a stream is ended and its slot released"]
+pub(crate) struct Streaming {
+    pipe: Arc<Owned<Pipe>>,
+    exchange: Arc<Exchange>,
+    slot: Slot,
+}
+
+impl Streaming {
+    /// Sends the head.
+    pub(crate) fn begin(owed: Owed, head: ReplyHead, declared: Option<u64>, event_loop: Py<PyAny>) -> Self {
+        let writer = owed.responder.stream(head, declared);
+        let exchange = Arc::clone(writer.exchange());
+        let pipe = Pipe { writer: RefCell::new(Some(writer)), waiter: RefCell::new(None), event_loop };
+        Self { pipe: Arc::new(Owned::new(pipe)), exchange, slot: owed.slot }
+    }
+
+    /// What the coroutine writes to.
+    pub(crate) fn outlet(&self) -> Outlet {
+        Outlet { pipe: Arc::clone(&self.pipe) }
+    }
+
+    pub(crate) fn exchange(&self) -> &Arc<Exchange> {
+        &self.exchange
+    }
+
+    /// There is room again: the coroutine goes on.
+    pub(crate) fn take_waiter(&self) -> Option<Py<PyAny>> {
+        self.pipe.get().ok()?.waiter.take()
+    }
+
+    /// The body is whole.
+    pub(crate) fn finish(self, loops: &Loops) {
+        if let Some(writer) = self.take_writer() {
+            writer.finish();
+        }
+        loops.release(self.slot);
+    }
+
+    /// The body is broken: the connection is closed so that the client sees it.
+    pub(crate) fn fail(self, loops: &Loops) {
+        drop(self.take_writer());
+        loops.release(self.slot);
+    }
+
+    fn take_writer(&self) -> Option<StreamWriter> {
+        self.pipe.get().ok()?.writer.take()
+    }
+}

@@ -1,0 +1,41 @@
+"""Sending the body of a `Stream`: the coroutine that the Task of its request goes on with.
+
+Invariant: the source is closed when this ends, however it ends, and is not asked while too much is unsent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from oxbrook._core import Outlet
+
+
+async def send_stream(source: AsyncIterable[object], outlet: Outlet, declared: int | None) -> None:
+    """Send every piece of `source`; `declared` is the length its headers promise, in bytes.
+
+    Raises: what the source raises; ValueError when it gives more or less than it declared; TypeError for a piece
+    that is neither bytes nor text. The caller then breaks the connection off.
+    """
+    iterator = aiter(source)
+    sent = 0
+    try:
+        async for piece in iterator:
+            if isinstance(piece, str):
+                piece = piece.encode()
+            elif not isinstance(piece, bytes):
+                if not isinstance(piece, (bytearray, memoryview)):
+                    raise TypeError(f"a Stream gives bytes or str, not {type(piece).__name__}")
+                piece = bytes(piece)
+            sent += len(piece)
+            if declared is not None and sent > declared:
+                raise ValueError(f"a Stream that declared {declared} bytes gave more")
+            if outlet.send(piece):
+                await outlet.room()
+        if declared is not None and sent < declared:
+            raise ValueError(f"a Stream that declared {declared} bytes gave {sent}")
+    finally:
+        close = getattr(iterator, "aclose", None)
+        if close is not None:
+            await close()
