@@ -1,9 +1,13 @@
 """The Rust extension. Its parts stand in the order of the crate's files; every name is private but `Request`."""
 
-from collections.abc import Iterable
+from asyncio import AbstractEventLoop, Future, Task
+from collections.abc import Callable, Coroutine, Iterable
+from selectors import SelectorKey
 from typing import TypeVar, final, overload
 
 from oxbrook._app import App
+from oxbrook._options import ServerOptions
+from oxbrook._responses import Response
 from oxbrook._state import State
 
 T = TypeVar("T")
@@ -107,3 +111,127 @@ class Request:
     @overload
     def header(self, name: str, default: T) -> str | T:
         """The first value of that header, any case of `name`; `default` when absent or not text."""
+
+# route.rs
+
+@final
+class Param:
+    """One path or query parameter of a route; `keyword` is its name where the argument is keyword-only."""
+
+    def __new__(
+        cls,
+        name: str,
+        kind: str,
+        source: str,
+        presence: str,
+        *,
+        default: object,
+        is_list: bool,
+        choices: list[object] | None,
+        keyword: str | None,
+    ) -> Param: ...
+
+@final
+class Route:
+    """One route as the engine takes it; `params` stand in signature order.
+
+    `request_index` is the request's place among the positional arguments, `request_keyword` its name where it is
+    keyword-only; neither: the handler does not take it.
+    """
+
+    def __new__(
+        cls,
+        method: str,
+        path: str,
+        handler: Callable[..., object],
+        *,
+        kind: str,
+        request_index: int | None,
+        request_keyword: str | None,
+        params: list[Param],
+        status: int,
+        cancel_on_disconnect: bool,
+        max_body: int | None,
+        name: str,
+    ) -> Route: ...
+
+# worker.rs
+
+@final
+class Worker:
+    """One loop of a server; `start`, `stop` and `close` run on the loop's thread."""
+
+    def start(self, event_loop: AbstractEventLoop, is_polled: bool) -> None:
+        """Take requests from now on; `is_polled`: the loop's selector pumps, so it need not watch the signal."""
+    def pump(self) -> None:
+        """Run what waits; the reader callback of the signal."""
+    def stop(self, is_polled: bool) -> list[Task[object]]:
+        """Take no more, cancel the handlers that are suspended, and return their Tasks."""
+    def close(self) -> None:
+        """Answer for what never ended."""
+
+@final
+class Poll:
+    """The wait of the stock loop on Linux: `select` runs requests while it waits."""
+
+    def __new__(cls, worker: Worker, epoll: int, keys: dict[int, SelectorKey]) -> Poll: ...
+    def watch(self) -> None:
+        """Watch the worker's signal; after the worker was started."""
+    def select(self, timeout: float | None) -> list[tuple[SelectorKey, int]]:
+        """As `selectors.EpollSelector.select`; `timeout` in seconds."""
+
+@final
+class Outlet:
+    """Where the pieces of a stream go."""
+
+    def send(self, piece: bytes | str) -> bool:
+        """Hand one piece over; True when the source is to wait for `room()` before the next."""
+    def room(self) -> Future[None]:
+        """A future that is done when there is room again."""
+
+# engine.rs
+
+@final
+class Engine:
+    """A server and its loops. Raises RuntimeError starting `bind ` when it cannot listen."""
+
+    def __new__(
+        cls,
+        routes: list[Route],
+        options: ServerOptions,
+        *,
+        loop_count: int,
+        io_threads: int,
+        app: App,
+        state: State,
+        is_debug: bool,
+        answer: Callable[[BaseException, Request | None, bool], Response],
+        log_stream: Callable[[BaseException, Request], None],
+        send_stream: Callable[..., Coroutine[object, object, None]],
+        submit: Callable[[Callable[[], object]], None],
+    ) -> Engine: ...
+    def bind(self) -> tuple[int, int, int] | None:
+        """Take the place to listen at; returns what was lowered for want of descriptors: from, to, limit."""
+    @property
+    def address(self) -> tuple[str, int] | str:
+        """Host and port, or the path of a socket file."""
+    def worker(self, index: int) -> Worker:
+        """The loop with this number."""
+    def start(self) -> None:
+        """Start the I/O threads."""
+    def drain(self) -> None:
+        """Stop accepting, close silent and idle connections."""
+    def wait_closed(self, timeout: float) -> bool:
+        """Whether every connection is closed, after at most `timeout` seconds."""
+    def in_flight(self) -> int:
+        """Requests that are being handled or answered."""
+    def connections(self) -> int:
+        """Open connections."""
+    def buffered(self) -> int:
+        """Bytes of collected bodies."""
+    def loads(self) -> list[tuple[int, int, int]]:
+        """For each loop: slots taken, requests queued, requests taken so far."""
+    def stop_loops(self) -> None:
+        """The loops take no more requests."""
+    def close(self) -> None:
+        """Close every connection and end the I/O threads."""

@@ -2,10 +2,13 @@
 //!
 //! Invariant: each `match` lists every variant, so a new error asks at compile time what Python sees.
 
+use oxb_core::LoopSetError;
+use oxb_http::listener::BindError;
 use oxb_http::problem;
 use oxb_http::reply::BadHead;
 use oxb_http::router::RouteError;
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use oxb_http::server::ServeError;
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -33,6 +36,24 @@ pub(crate) fn route_error(error: &RouteError) -> PyErr {
         | RouteError::BadMethod { .. }
         | RouteError::Conflict { .. } => PyValueError::new_err(error.to_string()),
         RouteError::BadPathParam { .. } => PyTypeError::new_err(error.to_string()),
+    }
+}
+
+/// Why a server does not run (api.md 1.2): a descriptor that does not listen is a wrong value.
+pub(crate) fn serve_error(error: &ServeError) -> PyErr {
+    match error {
+        ServeError::Bind(BindError::Host { .. } | BindError::Bind { .. }) | ServeError::Thread(_) => {
+            PyRuntimeError::new_err(error.to_string())
+        }
+        ServeError::Bind(BindError::NotListening { .. }) => PyValueError::new_err(error.to_string()),
+    }
+}
+
+/// Why there are no loops: a wrong count, or a system that gives no descriptor.
+pub(crate) fn loop_set_error(error: &LoopSetError) -> PyErr {
+    match error {
+        LoopSetError::LoopCount { .. } | LoopSetError::SlotCount { .. } => PyValueError::new_err(error.to_string()),
+        LoopSetError::Signal { .. } => PyRuntimeError::new_err(error.to_string()),
     }
 }
 

@@ -6,11 +6,14 @@
 //!
 //! Invariant 1 of ARCHITECTURE.md: no code here that an I/O thread runs attaches to the interpreter.
 
+mod bridge;
+mod engine;
 mod errors;
 mod json;
 mod paths;
 mod probe;
 mod reply;
+mod route;
 mod request;
 mod values;
 
@@ -21,12 +24,14 @@ use pyo3::prelude::*;
 /// The module as Python imports it. It needs no GIL, so importing it never turns the GIL back on.
 #[pymodule(gil_used = false)]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    engine::register(module)?;
     errors::register(module)?;
     json::register(module)?;
     paths::register(module)?;
     probe::register(module)?;
     reply::register(module)?;
     request::register(module)?;
+    route::register(module)?;
     values::register(module)?;
     worker::register(module)?;
     Ok(())

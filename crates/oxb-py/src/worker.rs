@@ -11,18 +11,15 @@ mod blocking;
 mod context;
 mod desk;
 mod door;
-mod job;
+pub(crate) mod job;
 mod owned;
-mod plan;
+pub(crate) mod plan;
 #[cfg(target_os = "linux")]
 mod poll;
-mod site;
+pub(crate) mod site;
 mod spare;
 mod stream;
 mod tasks;
-
-#[cfg(feature = "testing")]
-mod feed;
 
 use std::sync::{Arc, OnceLock};
 
@@ -45,6 +42,10 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
+    pub(crate) fn new(index: usize, loops: Arc<Loops>, site: Arc<Site>) -> Self {
+        Self { index, loops, site, desk: OnceLock::new() }
+    }
+
     /// The loop's own state, on its own thread and once it was started.
     #[inline]
     fn desk(&self) -> PyResult<&Desk> {
@@ -72,7 +73,7 @@ impl Worker {
     fn start(slf: &Bound<'_, Self>, event_loop: &Bound<'_, PyAny>, is_polled: bool) -> PyResult<()> {
         let py = slf.py();
         let worker = slf.get();
-        let queue = crate::shim::core::Worker::new(&worker.loops, worker.index)
+        let queue = oxb_core::Worker::new(&worker.loops, worker.index)
             .ok_or_else(|| PyRuntimeError::new_err("this worker has an owner already"))?;
         let signal = queue.signal_fd();
         let desk = Desk::new(py, queue, Arc::clone(&worker.loops), Arc::clone(&worker.site), event_loop)?;
@@ -105,8 +106,8 @@ impl Worker {
         Ok(())
     }
 
-    /// No more jobs; suspended ones are cancelled. Runs on the loop's thread.
-    fn stop(slf: &Bound<'_, Self>, is_polled: bool) -> PyResult<()> {
+    /// No more jobs; suspended ones are cancelled and their Tasks returned. Runs on the loop's thread.
+    fn stop(slf: &Bound<'_, Self>, is_polled: bool) -> PyResult<Vec<Py<PyAny>>> {
         let py = slf.py();
         let desk = slf.get().desk()?;
         if !is_polled {
@@ -127,7 +128,5 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Worker>()?;
     #[cfg(target_os = "linux")]
     module.add_class::<poll::Poll>()?;
-    #[cfg(feature = "testing")]
-    module.add_class::<feed::Feed>()?;
     tasks::register_coroutine(module.py())
 }

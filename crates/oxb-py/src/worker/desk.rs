@@ -8,6 +8,8 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
+use oxb_core::{LoopId, Micros, Taken, Worker as Queue, clock};
+use oxb_http::service::Notice;
 use pyo3::intern;
 use pyo3::prelude::*;
 
@@ -21,8 +23,6 @@ use super::site::Site;
 use super::spare::Spare;
 use super::tasks::Tasks;
 use crate::reply::{Outcome, to_reply};
-use crate::shim::core::{Micros, Taken, Worker as Queue, clock};
-use crate::shim::http::Notice;
 
 /// Jobs of one turn, then the loop's own callbacks come by (invariant 12).
 const TURN_JOBS: u32 = 64;
@@ -47,6 +47,7 @@ pub(crate) enum Pumped {
 /// One loop's own state.
 pub(crate) struct Desk {
     pub(crate) queue: Queue<Job, Notice>,
+    pub(crate) loop_id: LoopId,
     pub(crate) site: Arc<Site>,
     pub(crate) event_loop: Py<PyAny>,
     /// What each job's context is a copy of.
@@ -60,6 +61,8 @@ pub(crate) struct Desk {
     free_seats: RefCell<Vec<u32>>,
     jobs_left: Cell<u32>,
     turn_ends: Cell<Micros>,
+    /// There are other loops.
+    is_shared: bool,
     is_pumping: Cell<bool>,
     is_stopped: Cell<bool>,
 }
@@ -73,11 +76,13 @@ impl Desk {
         event_loop: &Bound<'_, PyAny>,
     ) -> PyResult<Self> {
         Ok(Self {
+            loop_id: queue.loop_id(),
             queue,
             site,
             base: Context::copy_current(py)?,
             tasks: Tasks::new(py, event_loop)?,
             event_loop: event_loop.clone().unbind(),
+            is_shared: loops.loop_count() > 1,
             loops,
             in_hand: RefCell::new(None),
             idle: RefCell::new(Vec::new()),
@@ -97,17 +102,27 @@ impl Desk {
             return Some(taken);
         }
         let left = self.jobs_left.get();
-        if left == 0 || clock::now() >= self.turn_ends.get() {
+        let now = clock::now();
+        if left == 0 || now >= self.turn_ends.get() {
             self.jobs_left.set(0);
             return None;
         }
         self.jobs_left.set(left - 1);
-        self.queue.pop()
+        let taken = self.queue.pop_at(now);
+        if taken.is_some() && self.is_shared {
+            // One of several loops: each job is a step of its own, which others judge this loop by (invariant 13).
+            self.queue.begin_step(now);
+        }
+        taken
     }
 
     /// Runs one turn. Called outside any Task: by the loop's reader callback or inside our selector.
     pub(super) fn pump(&self, py: Python<'_>, worker: &Bound<'_, Worker>) -> PyResult<Pumped> {
-        if self.is_stopped.get() || self.is_pumping.replace(true) {
+        if self.is_stopped.get() {
+            self.turn_away();
+            return Ok(Pumped::Dry);
+        }
+        if self.is_pumping.replace(true) {
             return Ok(Pumped::Dry);
         }
         let started = clock::now();
@@ -144,7 +159,7 @@ impl Desk {
 
     /// Takes a waiting job of a loop that is in a step; the next pump begins with it (invariant 13).
     pub(super) fn steal(&self) -> bool {
-        if self.is_stopped.get() || self.loops.loop_count() == 1 {
+        if self.is_stopped.get() || !self.is_shared {
             return false;
         }
         let stolen = self.queue.steal();
@@ -217,30 +232,29 @@ impl Desk {
 
     #[inline]
     pub(super) fn step_begins(&self) {
-        if self.loops.loop_count() > 1 {
+        if self.is_shared {
             self.queue.begin_step(clock::now());
         }
     }
 
     #[inline]
     pub(super) fn step_ends(&self) {
-        if self.loops.loop_count() > 1 {
+        if self.is_shared {
             self.queue.end_step();
         }
     }
 
-    /// No more jobs. Suspended ones are cancelled; idle spares end.
-    pub(super) fn stop(&self, py: Python<'_>) -> PyResult<()> {
+    /// No more jobs. Suspended ones are cancelled, their Tasks returned.
+    pub(super) fn stop(&self, py: Python<'_>) -> PyResult<Vec<Py<PyAny>>> {
         self.is_stopped.set(true);
-        let idle = self.idle.take();
-        for spare in idle {
-            spare.get().end(py)?;
-        }
+        // This runs inside a Task, so no other Task may be stepped here: idle spares are cancelled like the rest.
+        self.idle.take();
         let seated: Vec<_> = self.seats.borrow().iter().flatten().map(|spare| spare.clone_ref(py)).collect();
+        let mut cancelled = Vec::new();
         for spare in seated {
-            spare.get().cancel(py)?;
+            cancelled.extend(spare.get().cancel(py)?);
         }
-        Ok(())
+        Ok(cancelled)
     }
 
     /// The loop is about to close: what is still owed is settled, whatever state its job is in.
@@ -250,10 +264,17 @@ impl Desk {
         for spare in seated {
             spare.get().abandon(py)?;
         }
-        while let Some(taken) = self.in_hand.take().or_else(|| self.queue.pop()) {
-            Owed { responder: taken.job.responder, slot: taken.slot }.abandon(&self.loops);
-        }
+        self.turn_away();
         Ok(())
+    }
+
+    /// After the stop: what is still queued is refused, so that nothing is left to look at.
+    fn turn_away(&self) {
+        while self.queue.pop_note().is_some() {}
+        while let Some(taken) = self.in_hand.take().or_else(|| self.queue.pop()) {
+            taken.job.responder.overloaded();
+            self.loops.release(taken.slot);
+        }
     }
 
     /// Hands the job to the pool, which answers it.

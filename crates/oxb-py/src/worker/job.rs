@@ -5,9 +5,13 @@
 
 use std::sync::Arc;
 
+use oxb_core::{LoopSet, Slot};
+use oxb_http::exchange::{Exchange, Responder};
+use oxb_http::reply::Reply;
+use oxb_http::request::Request;
+use oxb_http::service::Notice;
+
 use super::stream::Streaming;
-use crate::shim::core::{LoopSet, Slot};
-use crate::shim::http::{Exchange, Notice, Reply, Request, Responder};
 
 /// What an I/O thread hands to a loop: Rust data only (invariant 1).
 pub(crate) struct Job {

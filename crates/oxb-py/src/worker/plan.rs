@@ -4,6 +4,8 @@
 //! names made once, so that a call is one vectorcall without a dictionary. A `Plan` holds Python objects: it
 //! lives in tables of the loops' side and is never touched by an I/O thread (invariant 1 of ARCHITECTURE.md).
 
+use oxb_http::params::Value;
+use oxb_http::request::Request;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -11,7 +13,6 @@ use pyo3::types::{PyString, PyTuple};
 
 use super::site::Site;
 use crate::request::PyRequest;
-use crate::shim::http::{Request, Value};
 use crate::values::{Converter, to_python};
 
 /// How a handler runs, api.md 2.3.
@@ -56,12 +57,20 @@ impl Asked {
     }
 }
 
-/// What the handler takes, in the order of the call.
-enum Argument {
+/// What a handler takes.
+pub(crate) enum Argument {
     /// The request.
     Request,
     /// A coerced value by its place in the request's values; the default where it was not given.
     Value { index: usize, converter: Converter, default: Py<PyAny> },
+}
+
+/// How a handler is called: what by place, then what by name.
+pub(crate) struct Call<'a> {
+    pub(crate) handler: Py<PyAny>,
+    pub(crate) kind: Kind,
+    pub(crate) positional: Vec<Argument>,
+    pub(crate) named: Vec<(&'a str, Argument)>,
 }
 
 /// One registered handler.
@@ -79,10 +88,36 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    #[cfg(feature = "testing")]
-    pub(crate) fn by_hand(py: Python<'_>, index: usize, handler: Py<PyAny>, kind: Kind) -> Self {
-        Self { index, kind, status: 200, cancels_on_disconnect: true, name: PyString::new(py, &format!("h{index}")).unbind(), handler, arguments: vec![], keywords: None }
+    /// # Errors
+    /// When the interpreter is out of memory.
+    pub(crate) fn new(
+        py: Python<'_>,
+        call: Call<'_>,
+        index: usize,
+        status: u16,
+        cancels_on_disconnect: bool,
+        name: &str,
+    ) -> PyResult<Self> {
+        let Call { handler, kind, mut positional, named } = call;
+        let (names, by_name): (Vec<&str>, Vec<Argument>) = named.into_iter().unzip();
+        positional.extend(by_name);
+        let keywords = if names.is_empty() {
+            None
+        } else {
+            Some(PyTuple::new(py, names.iter().map(|name| PyString::intern(py, name)))?.unbind())
+        };
+        Ok(Self {
+            index,
+            kind,
+            status,
+            cancels_on_disconnect,
+            name: PyString::new(py, name).unbind(),
+            handler,
+            arguments: positional,
+            keywords,
+        })
     }
+
     /// Calls the handler. The caller has entered the job's context.
     #[inline]
     pub(crate) fn call<'py>(&self, py: Python<'py>, site: &Site, asked: &mut Asked) -> PyResult<Bound<'py, PyAny>> {

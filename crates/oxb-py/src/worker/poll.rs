@@ -10,6 +10,7 @@
 
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, RawFd};
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyOSError;
@@ -23,8 +24,6 @@ use rustix::io::Errno;
 use super::Worker;
 use super::desk::{Desk, Pumped};
 
-/// Marks the signal among the events: no descriptor has this number.
-const SIGNAL: u64 = u64::MAX;
 /// Events taken at once; the rest is reported by the next wait.
 const EVENTS: usize = 64;
 /// `selectors.EVENT_READ` and `EVENT_WRITE`.
@@ -39,14 +38,17 @@ struct Events {
     others: Vec<(RawFd, EventFlags)>,
 }
 
-fn wait(epoll: BorrowedFd<'_>, timeout: Option<&Timespec>) -> Result<Events, Errno> {
+fn wait(epoll: BorrowedFd<'_>, signal: RawFd, timeout: Option<&Timespec>) -> Result<Events, Errno> {
     let mut space = [const { MaybeUninit::<Event>::uninit() }; EVENTS];
     let (taken, _) = epoll::wait(epoll, &mut space, timeout)?;
     let mut events = Events::default();
     for event in taken {
-        match RawFd::try_from(event.data.u64()) {
-            Ok(descriptor) => events.others.push((descriptor, event.flags)),
-            Err(_) => events.was_signalled = true,
+        // Python's `epoll.register` writes the lower half only; what stands above is chance.
+        let descriptor = event.data.u64() as u32 as RawFd;
+        if descriptor == signal {
+            events.was_signalled = true;
+        } else {
+            events.others.push((descriptor, event.flags));
         }
     }
     Ok(events)
@@ -57,6 +59,8 @@ fn wait(epoll: BorrowedFd<'_>, timeout: Option<&Timespec>) -> Result<Events, Err
 pub(crate) struct Poll {
     worker: Py<Worker>,
     epoll: RawFd,
+    /// The worker's signal; -1 until it is watched.
+    signal: AtomicI32,
     /// `selector._fd_to_key`.
     keys: Py<PyDict>,
 }
@@ -66,16 +70,20 @@ impl Poll {
     /// `epoll` is the descriptor of the selector's epoll, `keys` its map of descriptors to keys.
     #[new]
     fn new(worker: Py<Worker>, epoll: RawFd, keys: Py<PyDict>) -> Self {
-        Self { worker, epoll, keys }
+        Self { worker, epoll, signal: AtomicI32::new(-1), keys }
     }
 
     /// Watches the worker's signal; call it after the worker was started.
     fn watch(&self) -> PyResult<()> {
         let signal = self.worker.get().desk()?.queue.signal_fd();
         // SAFETY: the selector keeps its epoll open as long as its loop uses it, the worker its signal.
-        let (epoll, signal) = unsafe { (BorrowedFd::borrow_raw(self.epoll), BorrowedFd::borrow_raw(signal)) };
-        epoll::add(epoll, signal, EventData::new_u64(SIGNAL), EventFlags::IN | EventFlags::ET)
-            .map_err(|error| PyOSError::new_err(error.to_string()))
+        let (epoll, descriptor) = unsafe { (BorrowedFd::borrow_raw(self.epoll), BorrowedFd::borrow_raw(signal)) };
+        let data = EventData::new_u64(u64::from(signal.cast_unsigned()));
+        epoll::add(epoll, descriptor, data, EventFlags::IN | EventFlags::ET)
+            .map_err(|error| PyOSError::new_err(error.to_string()))?;
+        // Relaxed: as in `wait`.
+        self.signal.store(signal, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Waits as `EpollSelector.select` does, and runs jobs meanwhile.
@@ -109,8 +117,7 @@ impl Poll {
             };
             if pumped == Pumped::Dry && rest != Some(Duration::ZERO) {
                 // Invariant 3: cleared, then looked at, then asleep.
-                desk.queue.acknowledge_edge();
-                if desk.queue.has_work() {
+                if !desk.queue.prepare_to_sleep() {
                     continue;
                 }
             } else {
@@ -122,7 +129,9 @@ impl Poll {
                 }
                 continue;
             }
-            let events = self.wait(py, rest)?;
+            let events = self.wait(py, rest);
+            desk.queue.awake();
+            let events = events?;
             if !events.others.is_empty() {
                 return self.gather(py, &events);
             }
@@ -136,6 +145,8 @@ impl Poll {
 impl Poll {
     /// One `epoll_wait`.
     fn wait(&self, py: Python<'_>, timeout: Option<Duration>) -> PyResult<Events> {
+        // Relaxed: written and read by the loop's thread.
+        let signal = self.signal.load(Ordering::Relaxed);
         // SAFETY: as in `watch`.
         let epoll = unsafe { BorrowedFd::borrow_raw(self.epoll) };
         let timeout = timeout.map(|timeout| Timespec {
@@ -144,10 +155,10 @@ impl Poll {
         });
         let is_quick = timeout.as_ref().is_some_and(|timeout| timeout.tv_sec == 0 && timeout.tv_nsec == 0);
         let waited = if is_quick {
-            wait(epoll, timeout.as_ref())
+            wait(epoll, signal, timeout.as_ref())
         } else {
             // Invariant 2: nothing blocks natively while attached.
-            py.detach(|| wait(epoll, timeout.as_ref()))
+            py.detach(|| wait(epoll, signal, timeout.as_ref()))
         };
         match waited {
             Ok(events) => Ok(events),

@@ -12,6 +12,9 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
+use oxb_core::Taken;
+use oxb_http::request::Request;
+use oxb_http::service::Notice;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::ffi;
 use pyo3::intern;
@@ -27,8 +30,7 @@ use super::plan::{Asked, Kind, Plan};
 use super::stream::Streaming;
 use super::Worker;
 use crate::reply::{Outcome, to_reply};
-use crate::shim::core::Taken;
-use crate::shim::http::{Notice, Request};
+
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
@@ -153,7 +155,7 @@ impl Spare {
                     return Ok(());
                 }
                 drop(held);
-                self.cancel(py)
+                self.cancel(py).map(drop)
             }
             Notice::Room(exchange) => {
                 if !Arc::ptr_eq(exchange, job.answer.exchange()) {
@@ -172,14 +174,14 @@ impl Spare {
         }
     }
 
-    /// Cancels the Task of a suspended job.
-    pub(super) fn cancel(&self, py: Python<'_>) -> PyResult<()> {
+    /// Cancels the Task, which is returned.
+    pub(super) fn cancel(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         let state = self.state.get()?;
         let task = state.task.borrow().as_ref().map(|task| task.clone_ref(py));
-        if let Some(task) = task {
+        if let Some(task) = &task {
             task.bind(py).call_method0(intern!(py, "cancel"))?;
         }
-        Ok(())
+        Ok(task)
     }
 
     /// The loop ends: what is owed is settled though the job never finished.
@@ -250,7 +252,7 @@ impl State {
                 loops.release(slot);
                 continue;
             }
-            if !responder.begin(slot.loop_id()) {
+            if !responder.begin(desk.loop_id) {
                 Owed { responder, slot }.abandon(loops);
                 continue;
             }
@@ -268,7 +270,7 @@ impl State {
     /// Runs a job to its end or to its first await, whose future is returned.
     #[inline]
     fn run(&self, py: Python<'_>, desk: &Desk, request: Request, owed: Owed) -> Option<Py<PyAny>> {
-        let Some(plan) = desk.site.plans.get(request.route) else {
+        let Some(plan) = desk.site.plans.get(request.route().index()) else {
             owed.abandon(&self.worker.get().loops);
             return None;
         };

@@ -8,6 +8,9 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use oxb_core::Slot;
+use oxb_http::exchange::{Exchange, Sent, StreamWriter};
+use oxb_http::reply::ReplyHead;
 use pyo3::exceptions::PyConnectionResetError;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -15,8 +18,6 @@ use pyo3::types::{PyBytes, PyString};
 
 use super::job::{Loops, Owed};
 use super::owned::Owned;
-use crate::shim::core::Slot;
-use crate::shim::http::{Exchange, ReplyHead, Sent, StreamWriter};
 
 struct Pipe {
     writer: RefCell<Option<StreamWriter>>,

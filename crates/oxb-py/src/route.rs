@@ -1,0 +1,201 @@
+//! A registered route, compiled from what Python declares into the router's part and the loops' part.
+//!
+//! Invariant 1 of ARCHITECTURE.md: the router's part ([`ParamSpec`]) holds Rust values only and goes to the I/O
+//! threads; the [`Plan`] holds Python objects and stays with the loops. Both list the parameters in signature order.
+
+use oxb_http::RouteOptions;
+use oxb_http::params::{ChoiceError, ChoiceItem, Choices, ParamKind, ParamSpec, Presence, Source};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::intern;
+use pyo3::prelude::*;
+
+use crate::values::Converter;
+use crate::worker::plan::{Argument, Call, Kind, Plan};
+
+/// Adds this file's names to the extension module.
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Route>()?;
+    module.add_class::<Param>()
+}
+
+/// One path or query parameter of a route.
+#[pyclass(frozen, module = "oxbrook._core")]
+pub(crate) struct Param {
+    spec: ParamSpec,
+    kind: String,
+    choices: Option<Vec<Py<PyAny>>>,
+    default: Py<PyAny>,
+    keyword: Option<String>,
+}
+
+#[pymethods]
+impl Param {
+    /// `keyword` is the argument's name where it is keyword-only.
+    #[new]
+    #[pyo3(signature = (name, kind, source, presence, *, default, is_list, choices, keyword))]
+    #[expect(clippy::too_many_arguments, reason = "keywords of a Python constructor")]
+    fn new(
+        py: Python<'_>,
+        name: String,
+        kind: String,
+        source: &str,
+        presence: &str,
+        default: Py<PyAny>,
+        is_list: bool,
+        choices: Option<Vec<Py<PyAny>>>,
+        keyword: Option<String>,
+    ) -> PyResult<Self> {
+        let source = match source {
+            "path" => Source::Path,
+            "query" => Source::Query,
+            _ => return Err(PyValueError::new_err(format!("not a source: {source}"))),
+        };
+        let presence = match presence {
+            "required" => Presence::Required,
+            "optional" => Presence::Optional,
+            "default" => Presence::Default,
+            _ => return Err(PyValueError::new_err(format!("not a presence: {presence}"))),
+        };
+        let spec = ParamSpec { name, source, kind: param_kind(py, &kind, choices.as_deref())?, presence, is_list };
+        Ok(Self { spec, kind, choices, default, keyword })
+    }
+}
+
+fn param_kind(py: Python<'_>, kind: &str, choices: Option<&[Py<PyAny>]>) -> PyResult<ParamKind> {
+    let choose = |error_type| {
+        let items = choices.unwrap_or_default().iter().map(|choice| choice_item(choice.bind(py)));
+        items.collect::<PyResult<Vec<_>>>().map(|items| ParamKind::Choice(Choices { error_type, items }))
+    };
+    match kind {
+        "str" => Ok(ParamKind::Str),
+        "int" => Ok(ParamKind::Int),
+        "float" => Ok(ParamKind::Float),
+        "bool" => Ok(ParamKind::Bool),
+        "uuid" => Ok(ParamKind::Uuid),
+        "date" => Ok(ParamKind::Date),
+        "datetime" => Ok(ParamKind::DateTime),
+        "decimal" => Ok(ParamKind::Decimal),
+        "enum" => choose(ChoiceError::Enum),
+        "literal" => choose(ChoiceError::Literal),
+        _ => Err(PyValueError::new_err(format!("not a kind of parameter: {kind}"))),
+    }
+}
+
+/// The text or number that stands for a member of an enum or a value of a `Literal`.
+fn choice_item(choice: &Bound<'_, PyAny>) -> PyResult<ChoiceItem> {
+    let value = choice.getattr_opt(intern!(choice.py(), "value"))?.unwrap_or_else(|| choice.clone());
+    if let Ok(text) = value.extract::<String>() {
+        return Ok(ChoiceItem::Str(text));
+    }
+    value.extract::<i64>().map(ChoiceItem::Int).map_err(|_| PyTypeError::new_err("a choice is a str or a 64-bit int"))
+}
+
+/// One route as the engine takes it.
+#[pyclass(frozen, module = "oxbrook._core")]
+pub(crate) struct Route {
+    method: String,
+    path: String,
+    handler: Py<PyAny>,
+    kind: Kind,
+    request_index: Option<usize>,
+    request_keyword: Option<String>,
+    params: Vec<Py<Param>>,
+    status: u16,
+    cancel_on_disconnect: bool,
+    max_body: Option<u64>,
+    name: String,
+}
+
+#[pymethods]
+impl Route {
+    /// `request_index` is the request's place among the positional arguments, `request_keyword` its name where it
+    /// is keyword-only; neither: the handler does not take it. `params` stand in signature order.
+    #[new]
+    #[pyo3(signature = (
+        method, path, handler, *, kind, request_index, request_keyword, params, status, cancel_on_disconnect,
+        max_body, name
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "keywords of a Python constructor")]
+    fn new(
+        method: String,
+        path: String,
+        handler: Py<PyAny>,
+        kind: &str,
+        request_index: Option<usize>,
+        request_keyword: Option<String>,
+        params: Vec<Py<Param>>,
+        status: u16,
+        cancel_on_disconnect: bool,
+        max_body: Option<u64>,
+        name: String,
+    ) -> PyResult<Self> {
+        let kind = match kind {
+            "async" => Kind::Async,
+            "blocking" => Kind::Blocking,
+            "inline" => Kind::Inline,
+            _ => return Err(PyValueError::new_err(format!("not a kind of handler: {kind}"))),
+        };
+        Ok(Self {
+            method,
+            path,
+            handler,
+            kind,
+            request_index,
+            request_keyword,
+            params,
+            status,
+            cancel_on_disconnect,
+            max_body,
+            name,
+        })
+    }
+}
+
+impl Route {
+    pub(crate) fn method(&self) -> &str {
+        &self.method
+    }
+
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The router's part.
+    pub(crate) fn specs(&self) -> Vec<ParamSpec> {
+        self.params.iter().map(|param| param.get().spec.clone()).collect()
+    }
+
+    pub(crate) fn options(&self) -> RouteOptions {
+        RouteOptions { max_body: self.max_body, cancel_on_disconnect: self.cancel_on_disconnect }
+    }
+
+    /// The loops' part.
+    pub(crate) fn plan(&self, py: Python<'_>, index: usize) -> PyResult<Plan> {
+        let mut positional = Vec::with_capacity(self.params.len() + 1);
+        let mut named = Vec::new();
+        for (value, param) in self.params.iter().enumerate() {
+            let param = param.get();
+            let choices = param.choices.as_ref().map(|all| all.iter().map(|choice| choice.clone_ref(py)).collect());
+            let converter = Converter::new(py, &param.kind, choices)?;
+            let argument = Argument::Value { index: value, converter, default: param.default.clone_ref(py) };
+            match &param.keyword {
+                None => positional.push(argument),
+                Some(keyword) => named.push((keyword.as_str(), argument)),
+            }
+        }
+        if let Some(place) = self.request_index {
+            positional.insert(place.min(positional.len()), Argument::Request);
+        }
+        if let Some(keyword) = &self.request_keyword {
+            named.push((keyword, Argument::Request));
+        }
+        Plan::new(
+            py,
+            Call { handler: self.handler.clone_ref(py), kind: self.kind, positional, named },
+            index,
+            self.status,
+            self.cancel_on_disconnect,
+            &self.name,
+        )
+    }
+}

@@ -1,0 +1,265 @@
+"""`ServerHandle`: one server from its start to its end (api.md 1.2, 1.4 and 1.5).
+
+Invariant: whatever happens between them, what `serve` changed of the process (signal handlers, the wakeup
+descriptor) is put back, and its threads have ended or been reported.
+"""
+
+from __future__ import annotations
+
+import logging
+import select
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from oxbrook import _core, _errors, _gil
+from oxbrook._blocking import Pool
+from oxbrook._loops import WorkerLoop
+from oxbrook._options import ServerOptions, loop_name
+from oxbrook._send import send_stream
+from oxbrook._workers import default_io_threads, default_workers, gil_enabled
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from oxbrook._app import App
+    from oxbrook._core import Request
+    from oxbrook._routing import Route
+
+LOGGER: Final = logging.getLogger("oxbrook")
+STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+# How often a stop looks for a second signal while it waits for connections to end, in seconds.
+GRACE_STEP: Final = 0.05
+
+Address = tuple[str, int] | str
+
+
+class ServerHandle:
+    """A server that was prepared. `serve` runs it once; any thread may call `shutdown`."""
+
+    def __init__(self, app: App, options: ServerOptions) -> None:
+        self._app = app
+        self._options = options
+        self._loop_name = loop_name(options.loop, gil_enabled())
+        self._is_default_count = not options.workers
+        self._loop_count = options.workers or default_workers()
+        app.workers = self._loop_count
+        self._started = threading.Event()
+        self._address: Address | None = None
+        self._is_served = False
+        self._stops = 0
+        # Both ends stay open as long as this object: a late `shutdown` writes to nobody, not to a stranger.
+        self._waiting, self._waking = socket.socketpair()
+        self._waiting.setblocking(False)
+        self._waking.setblocking(False)
+
+    def serve(self) -> None:
+        """Serve until a stop signal or `shutdown`, then stop in the order of api.md 1.4.
+
+        Raises: RuntimeError, starting `bind `, when it cannot listen; what stopped a loop from starting.
+        """
+        if self._is_served:
+            raise RuntimeError("a server serves once: build another one")
+        self._is_served = True
+        try:
+            with self._signals():
+                self._serve()
+        finally:
+            self._started.set()
+
+    def shutdown(self) -> None:
+        """Begin a graceful stop; a second call ends the grace at once."""
+        self._stops += 1
+        try:
+            self._waking.send(b"\0")
+        except BlockingIOError:  # as many wakes as fit are on their way
+            pass
+
+    def wait_started(self) -> Address | None:
+        """Wait until the server accepts, and return its address; None if it ended before."""
+        self._started.wait()
+        return self._address
+
+    def _serve(self) -> None:
+        options = self._options
+        self._look_at_gil()
+        pool = Pool(options.blocking_threads)
+        engine = _core.Engine(
+            [compiled(route) for route in self._app.routes],
+            options,
+            loop_count=self._loop_count,
+            io_threads=options.io_threads or default_io_threads(),
+            app=self._app,
+            state=self._app.state,
+            is_debug=self._app.debug,
+            answer=_errors.answer,
+            log_stream=log_stream,
+            send_stream=send_stream,
+            submit=pool.submit,
+        )
+        lowered = engine.bind()
+        if lowered is not None:
+            before, after, limit = lowered
+            say(f"oxbrook: max_connections lowered from {before} to {after}: the descriptor limit is {limit}")
+        loops: list[WorkerLoop] = []
+        try:
+            for index in range(self._loop_count):
+                worker = engine.worker(index)
+                loops.append(WorkerLoop(worker, index, self._loop_name, self._loop_ended))
+                loops[-1].start()
+            engine.start()
+            self._address = engine.address
+            if options.announce:
+                self._announce(self._address)
+            self._started.set()
+            self._wait_for_stop()
+            self._drain(engine)
+        finally:
+            engine.stop_loops()
+            self._end(loops)
+            engine.close()
+            pool.close(timeout=0.0)
+        for loop in loops:
+            if loop.error is not None:
+                raise loop.error
+
+    def _look_at_gil(self) -> None:
+        """Heed the state of the GIL once more: what was imported since may have turned it on."""
+        if not _gil.was_turned_on():
+            return
+        if self._is_default_count:
+            self._loop_count = default_workers()
+            self._app.workers = self._loop_count
+        say(_gil.warning(self._loop_count))
+
+    def _announce(self, address: Address) -> None:
+        options = self._options
+        python = f"{sys.version_info.major}.{sys.version_info.minor}"
+        state = "GIL" if gil_enabled() else "free-threaded"
+        debug = ", debug" if self._app.debug else ""
+        print(
+            f"Oxbrook: {self._loop_count} worker loop(s), max {options.max_concurrency} concurrent/worker, "
+            f"{state} Python {python}, {self._loop_name}{debug}"
+        )
+        print(f"Oxbrook listening on {place(address, options)}", flush=True)
+
+    def _wait_for_stop(self) -> None:
+        while not self._stops:
+            self._wait_for_wake(None)
+
+    def _wait_for_wake(self, timeout: float | None) -> None:
+        """Sleep until something was written to the descriptor that signals and `shutdown` write to."""
+        select.select([self._waiting], [], [], timeout)
+        try:
+            while self._waiting.recv(512):
+                pass
+        except BlockingIOError:
+            pass
+
+    def _drain(self, engine: _core.Engine) -> None:
+        """Stop accepting and wait for what is in flight, up to the grace or a second stop."""
+        engine.drain()
+        stops = self._stops
+        end = time.monotonic() + self._options.shutdown_grace
+        while not engine.wait_closed(max(0.0, min(GRACE_STEP, end - time.monotonic()))):
+            if time.monotonic() >= end or self._stops > stops:
+                count = engine.in_flight()
+                if count:
+                    say(f"oxbrook: shutdown grace expired with {count} request(s) still in flight")
+                return
+
+    def _end(self, loops: list[WorkerLoop]) -> None:
+        grace = self._options.shutdown_grace
+        for loop in loops:
+            loop.stop(grace)
+        end = time.monotonic() + grace + 1.0
+        for loop in loops:
+            loop.thread.join(max(0.0, end - time.monotonic()))
+        late = sum(loop.thread.is_alive() for loop in loops)
+        if late:
+            say(f"oxbrook: {late} worker(s) still tearing down after the shutdown grace")
+
+    def _loop_ended(self) -> None:
+        """A loop that ends while the others serve takes the server with it."""
+        if not self._stops:
+            self.shutdown()
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        """On the main thread, make the stop signals call `shutdown`; put everything back at the end."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+        wakeup_before = signal.set_wakeup_fd(self._waking.fileno(), warn_on_full_buffer=False)
+        try:
+            for number in STOP_SIGNALS:
+                signal.signal(number, self._on_signal)
+            yield
+        finally:
+            for number, handler in before.items():
+                # None: it was not set from Python, and cannot be put back from here.
+                signal.signal(number, signal.SIG_DFL if handler is None else handler)
+            signal.set_wakeup_fd(wakeup_before)
+
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
+        self.shutdown()
+
+
+def compiled(route: Route) -> _core.Route:
+    """Return a registered route as the engine takes it."""
+    binding = route.binding
+    params = [
+        _core.Param(
+            parameter.name,
+            parameter.kind,
+            parameter.source,
+            parameter.presence,
+            default=parameter.default,
+            is_list=parameter.is_list,
+            choices=None if parameter.choices is None else list(parameter.choices),
+            keyword=parameter.name if parameter.is_keyword_only else None,
+        )
+        for parameter in binding.parameters
+    ]
+    return _core.Route(
+        route.method,
+        route.path,
+        route.fn,
+        kind=route.kind,
+        request_index=binding.request_index,
+        request_keyword=binding.request_keyword,
+        params=params,
+        status=route.status,
+        cancel_on_disconnect=route.cancel_on_disconnect,
+        max_body=route.max_body,
+        name=route.name,
+    )
+
+
+def place(address: Address, options: ServerOptions) -> str:
+    """Write an address the way the banner shows it."""
+    if isinstance(address, str):
+        return f"unix:{address}"
+    host = address[0] if options.fd is not None else options.host
+    if ":" in host and not host.startswith("["):
+        host = f"[{host}]"
+    return f"http://{host}:{address[1]}"
+
+
+def log_stream(error: BaseException, request: Request) -> None:
+    """Log a stream that broke off after its head was sent."""
+    extra = {"method": request.method, "path": request.path}
+    LOGGER.error(
+        "%s %s: the source of a stream failed", request.method, request.path, exc_info=error, extra=extra
+    )
+
+
+def say(line: str) -> None:
+    """Write a notice to stderr."""
+    print(line, file=sys.stderr, flush=True)
