@@ -35,7 +35,9 @@ impl Service for Bridge {
         let job = Job { request, responder };
         match OWED.with_borrow_mut(|owed| self.loops.submit_unwoken(job, owed)) {
             Ok(_) => {}
-            Err(SubmitError::Overloaded { job } | SubmitError::Stopping { job }) => job.responder.overloaded(),
+            Err(SubmitError::Overloaded { job } | SubmitError::Stopping { job }) => {
+                job.responder.overloaded()
+            }
         }
     }
 

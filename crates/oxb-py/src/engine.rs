@@ -171,9 +171,8 @@ impl Engine {
     fn bind(&self, py: Python<'_>) -> PyResult<Option<(usize, usize, u64)>> {
         let place = self.options.place()?;
         let options = self.options.server_options(self.io_threads);
-        let mut bound = py
-            .detach(|| Server::bind(place, options))
-            .map_err(|error| errors::serve_error(&error))?;
+        let mut bound =
+            py.detach(|| Server::bind(place, options)).map_err(|error| errors::serve_error(&error))?;
         let lowered = bound.fit_descriptors();
         *self.stage(py) = Stage::Bound(bound);
         Ok(lowered.map(|lowered| (lowered.from, lowered.to, lowered.limit)))

@@ -52,7 +52,9 @@ pub(crate) fn serve_error(error: &ServeError) -> PyErr {
 /// Why there are no loops: a wrong count, or a system that gives no descriptor.
 pub(crate) fn loop_set_error(error: &LoopSetError) -> PyErr {
     match error {
-        LoopSetError::LoopCount { .. } | LoopSetError::SlotCount { .. } => PyValueError::new_err(error.to_string()),
+        LoopSetError::LoopCount { .. } | LoopSetError::SlotCount { .. } => {
+            PyValueError::new_err(error.to_string())
+        }
         LoopSetError::Signal { .. } => PyRuntimeError::new_err(error.to_string()),
     }
 }

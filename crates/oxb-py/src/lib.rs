@@ -13,8 +13,8 @@ mod json;
 mod paths;
 mod probe;
 mod reply;
-mod route;
 mod request;
+mod route;
 mod values;
 
 mod worker;

@@ -56,7 +56,8 @@ impl Param {
             "default" => Presence::Default,
             _ => return Err(PyValueError::new_err(format!("not a presence: {presence}"))),
         };
-        let spec = ParamSpec { name, source, kind: param_kind(py, &kind, choices.as_deref())?, presence, is_list };
+        let spec =
+            ParamSpec { name, source, kind: param_kind(py, &kind, choices.as_deref())?, presence, is_list };
         Ok(Self { spec, kind, choices, default, keyword })
     }
 }
@@ -87,7 +88,10 @@ fn choice_item(choice: &Bound<'_, PyAny>) -> PyResult<ChoiceItem> {
     if let Ok(text) = value.extract::<String>() {
         return Ok(ChoiceItem::Str(text));
     }
-    value.extract::<i64>().map(ChoiceItem::Int).map_err(|_| PyTypeError::new_err("a choice is a str or a 64-bit int"))
+    value
+        .extract::<i64>()
+        .map(ChoiceItem::Int)
+        .map_err(|_| PyTypeError::new_err("a choice is a str or a 64-bit int"))
 }
 
 /// One route as the engine takes it.
@@ -175,7 +179,8 @@ impl Route {
         let mut named = Vec::new();
         for (value, param) in self.params.iter().enumerate() {
             let param = param.get();
-            let choices = param.choices.as_ref().map(|all| all.iter().map(|choice| choice.clone_ref(py)).collect());
+            let choices =
+                param.choices.as_ref().map(|all| all.iter().map(|choice| choice.clone_ref(py)).collect());
             let converter = Converter::new(py, &param.kind, choices)?;
             let argument = Argument::Value { index: value, converter, default: param.default.clone_ref(py) };
             match &param.keyword {

@@ -173,7 +173,8 @@ impl Desk {
     fn notify(&self, py: Python<'_>, notice: &Notice) -> PyResult<()> {
         let (Notice::Abandoned(exchange) | Notice::Room(exchange)) = notice;
         let Some(seat) = exchange.seat() else { return Ok(()) };
-        let spare = self.seats.borrow().get(seat as usize).and_then(|seat| seat.as_ref().map(|s| s.clone_ref(py)));
+        let spare =
+            self.seats.borrow().get(seat as usize).and_then(|seat| seat.as_ref().map(|s| s.clone_ref(py)));
         match spare {
             Some(spare) => spare.get().notify(py, notice),
             None => Ok(()),
@@ -200,7 +201,8 @@ impl Desk {
             let seat = seat.unwrap_or_else(|| {
                 let mut seats = self.seats.borrow_mut();
                 seats.push(None);
-                u32::try_from(seats.len() - 1).expect("a loop holds at most 2^24 jobs: LoopSet caps its slots")
+                u32::try_from(seats.len() - 1)
+                    .expect("a loop holds at most 2^24 jobs: LoopSet caps its slots")
             });
             let door = Bound::new(py, Door::new(self.event_loop.clone_ref(py)))?;
             let spare = Bound::new(py, Spare::new(worker.clone().unbind(), door.unbind(), seat))?;
@@ -278,7 +280,14 @@ impl Desk {
     }
 
     /// Hands the job to the pool, which answers it.
-    pub(super) fn to_pool(&self, py: Python<'_>, plan: &Arc<Plan>, asked: Asked, owed: Owed, context: Context) {
+    pub(super) fn to_pool(
+        &self,
+        py: Python<'_>,
+        plan: &Arc<Plan>,
+        asked: Asked,
+        owed: Owed,
+        context: Context,
+    ) {
         let call = BlockingCall::new(
             Arc::clone(plan),
             Arc::clone(&self.site),

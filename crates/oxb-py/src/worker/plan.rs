@@ -39,7 +39,8 @@ impl Asked {
     #[inline]
     pub(crate) fn show(&mut self, py: Python<'_>, site: &Site) -> PyResult<&Py<PyRequest>> {
         if let Self::Raw(request) = self {
-            let request = request.take().ok_or_else(|| PyRuntimeError::new_err("the request was not shown before"))?;
+            let request =
+                request.take().ok_or_else(|| PyRuntimeError::new_err("the request was not shown before"))?;
             *self = Self::Shown(PyRequest::new(py, request, &site.app, &site.state)?);
         }
         match self {
@@ -120,10 +121,17 @@ impl Plan {
 
     /// Calls the handler. The caller has entered the job's context.
     #[inline]
-    pub(crate) fn call<'py>(&self, py: Python<'py>, site: &Site, asked: &mut Asked) -> PyResult<Bound<'py, PyAny>> {
+    pub(crate) fn call<'py>(
+        &self,
+        py: Python<'py>,
+        site: &Site,
+        asked: &mut Asked,
+    ) -> PyResult<Bound<'py, PyAny>> {
         match self.arguments.as_slice() {
             // SAFETY: `py` proves the thread is attached, `self` holds the handler; null is an error set.
-            [] => unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyObject_CallNoArgs(self.handler.as_ptr())) },
+            [] => unsafe {
+                Bound::from_owned_ptr_or_err(py, ffi::PyObject_CallNoArgs(self.handler.as_ptr()))
+            },
             [Argument::Request] if self.keywords.is_none() => {
                 let request = asked.show(py, site)?;
                 // SAFETY: as above; `asked` holds the request for the call.

@@ -77,7 +77,8 @@ impl Poll {
     fn watch(&self) -> PyResult<()> {
         let signal = self.worker.get().desk()?.queue.signal_fd();
         // SAFETY: the selector keeps its epoll open as long as its loop uses it, the worker its signal.
-        let (epoll, descriptor) = unsafe { (BorrowedFd::borrow_raw(self.epoll), BorrowedFd::borrow_raw(signal)) };
+        let (epoll, descriptor) =
+            unsafe { (BorrowedFd::borrow_raw(self.epoll), BorrowedFd::borrow_raw(signal)) };
         let data = EventData::new_u64(u64::from(signal.cast_unsigned()));
         epoll::add(epoll, descriptor, data, EventFlags::IN | EventFlags::ET)
             .map_err(|error| PyOSError::new_err(error.to_string()))?;
@@ -100,7 +101,11 @@ impl Poll {
         let is_waiting = timeout.is_none_or(|seconds| seconds > 0.0);
         let mut loop_state: Option<LoopState<'py>> = None;
         loop {
-            let mut rest = if is_waiting { deadline.map(|at| at.saturating_duration_since(Instant::now())) } else { Some(Duration::ZERO) };
+            let mut rest = if is_waiting {
+                deadline.map(|at| at.saturating_duration_since(Instant::now()))
+            } else {
+                Some(Duration::ZERO)
+            };
             let pumped = if desk.queue.has_work() || (is_waiting && desk.steal()) {
                 let before = match loop_state.take() {
                     Some(state) => state,
@@ -203,10 +208,7 @@ struct LoopState<'py> {
 impl<'py> LoopState<'py> {
     fn read(py: Python<'py>, desk: &Desk) -> PyResult<Self> {
         let event_loop = desk.event_loop.bind(py);
-        Ok(Self {
-            ready: event_loop.getattr(intern!(py, "_ready"))?,
-            first_timer: first_timer(event_loop)?,
-        })
+        Ok(Self { ready: event_loop.getattr(intern!(py, "_ready"))?, first_timer: first_timer(event_loop)? })
     }
 
     fn has_changed(&self, desk: &Desk) -> PyResult<bool> {

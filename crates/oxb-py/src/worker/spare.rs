@@ -21,6 +21,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
+use super::Worker;
 use super::context::Context;
 use super::desk::Desk;
 use super::door::Door;
@@ -28,9 +29,7 @@ use super::job::{Answer, Job, Owed};
 use super::owned::Owned;
 use super::plan::{Asked, Kind, Plan};
 use super::stream::Streaming;
-use super::Worker;
 use crate::reply::{Outcome, to_reply};
-
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
@@ -357,10 +356,9 @@ impl State {
         slf: &Bound<'_, Spare>,
         input: Input,
     ) -> PyResult<Option<Py<PyAny>>> {
-        let (Some(held), Some(coroutine)) = (
-            self.held.take(),
-            self.coroutine.borrow().as_ref().map(|coroutine| coroutine.clone_ref(py)),
-        ) else {
+        let (Some(held), Some(coroutine)) =
+            (self.held.take(), self.coroutine.borrow().as_ref().map(|coroutine| coroutine.clone_ref(py)))
+        else {
             // The loop was stopped and the job with it.
             self.leave(desk);
             return match input {
@@ -425,9 +423,12 @@ impl State {
                     owed.reply(loops, reply);
                     None
                 }
-                Ok(outcome) => {
-                    self.begin_stream(py, desk, Held { plan, asked, context, answer: Answer::Owed(owed) }, outcome)
-                }
+                Ok(outcome) => self.begin_stream(
+                    py,
+                    desk,
+                    Held { plan, asked, context, answer: Answer::Owed(owed) },
+                    outcome,
+                ),
                 Err(error) => {
                     desk.fail(py, &plan, asked, owed, error);
                     None
@@ -645,7 +646,9 @@ unsafe fn send(py: Python<'_>, coroutine: *mut ffi::PyObject) -> Sent {
         // SAFETY: a new reference was written.
         ffi::PySendResult::PYGEN_NEXT => Sent::Yielded(unsafe { Bound::from_owned_ptr(py, result).unbind() }),
         // SAFETY: as above.
-        ffi::PySendResult::PYGEN_RETURN => Sent::Returned(unsafe { Bound::from_owned_ptr(py, result).unbind() }),
+        ffi::PySendResult::PYGEN_RETURN => {
+            Sent::Returned(unsafe { Bound::from_owned_ptr(py, result).unbind() })
+        }
         ffi::PySendResult::PYGEN_ERROR => Sent::Raised(PyErr::fetch(py)),
     }
 }
@@ -666,7 +669,12 @@ fn throw(coroutine: &Bound<'_, PyAny>, exception: &Bound<'_, PyTuple>) -> Sent {
 
 /// The arguments of `throw` as the exception they stand for.
 fn as_error(exception: &Bound<'_, PyTuple>) -> PyErr {
-    match exception.get_item(1).ok().filter(|value| !value.is_none()).map_or_else(|| exception.get_item(0), Ok) {
+    match exception
+        .get_item(1)
+        .ok()
+        .filter(|value| !value.is_none())
+        .map_or_else(|| exception.get_item(0), Ok)
+    {
         Ok(value) => PyErr::from_value(value),
         Err(error) => error,
     }
