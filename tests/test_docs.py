@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -88,8 +89,12 @@ def ask(client: TestClient, command: str) -> str:
 
 
 @pytest.mark.parametrize("example", examples(), ids=lambda example: example.name)
-def test_an_example_runs_and_gives_the_answers_shown_under_it(example: Example) -> None:
-    module = ModuleType("example")
+def test_an_example_runs_and_gives_the_answers_shown_under_it(
+    example: Example, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = ModuleType("example_of_the_guide")
+    # Where dataclasses and string annotations look a class's module up.
+    monkeypatch.setitem(sys.modules, module.__name__, module)
     code = compile("\n" * (example.line - 1) + example.code, str(example.page), "exec")
     exec(code, module.__dict__)
     for name, member in list(vars(module).items()):
