@@ -13,6 +13,7 @@ import socket
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
@@ -57,6 +58,7 @@ class ServerHandle:
         self._waiting, self._waking = socket.socketpair()
         self._waiting.setblocking(False)
         self._waking.setblocking(False)
+        weakref.finalize(self, close_pair, self._waiting, self._waking)
 
     def serve(self) -> None:
         """Serve until a stop signal or `shutdown`, then stop in the order of api.md 1.4.
@@ -209,6 +211,12 @@ class ServerHandle:
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self.shutdown()
+
+
+def close_pair(waiting: socket.socket, waking: socket.socket) -> None:
+    """Close both ends of the wake of a handle that is gone."""
+    waiting.close()
+    waking.close()
 
 
 def compiled(route: Route) -> _core.Route:

@@ -48,15 +48,6 @@ impl Converter {
         };
         Ok(Self { kind })
     }
-
-    /// Lets the garbage collector see what is held.
-    pub(crate) fn traverse(&self, visit: &pyo3::PyVisit<'_>) -> Result<(), pyo3::PyTraverseError> {
-        match &self.kind {
-            Kind::BuiltIn => Ok(()),
-            Kind::Class(class) => visit.call(class),
-            Kind::Choice(members) => members.iter().try_for_each(|member| visit.call(member)),
-        }
-    }
 }
 
 /// The Python object of a coerced value; `None` for an absent one (a default is its caller's affair).
