@@ -198,8 +198,7 @@ fn read_hyper(pieces: &[&[u8]]) -> Vec<Message> {
             break;
         }
     }
-    let messages = messages.borrow().clone();
-    messages
+    messages.take()
 }
 
 /// hyper gives a target back normalised: an absolute one without a path gets a slash.
