@@ -121,11 +121,11 @@ fn invariant_11_a_deadline_costs_looks_every_few_seconds_not_every_tick() {
     let mut looks = 0;
     // One request every 1 ms for a minute, each with a timeout of 30 s.
     for now in (0..60_000_000).step_by(1_000).map(Micros) {
+        wheel.arm(key, now.after(Micros(30_000_000)));
         if wheel.next().is_some_and(|next| next <= now) {
             looks += 1;
             wheel.expire(now, |key| panic!("{key:?} was disarmed each time"));
         }
-        wheel.arm(key, now.after(Micros(30_000_000)));
         wheel.disarm(key);
     }
     wheel.arm(key, Micros(61_000_000));
