@@ -64,6 +64,21 @@ fn invariant_3_a_push_that_races_a_drain_is_drained_or_wakes_again() {
 }
 
 #[test]
+fn invariant_3_the_readiness_is_consumed_before_the_flag_is_cleared() {
+    // A ring swallowed between the two would leave the flag set: it takes a third push to find the loop asleep.
+    explore(|| {
+        let set = set_of(1, 4);
+        let worker = worker_of(&set, 0);
+        let pusher = {
+            let set = Arc::clone(&set);
+            thread::spawn(move || (1..=3).for_each(|job| assert!(set.submit(job).is_ok())))
+        };
+        assert_eq!(drain(&worker, 3), [1, 2, 3]);
+        pusher.join().unwrap();
+    });
+}
+
+#[test]
 fn invariant_3_at_most_one_wake_is_in_flight() {
     explore(|| {
         let set = set_of(1, 4);
