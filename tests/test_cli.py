@@ -401,9 +401,9 @@ def test_the_log_level_is_that_of_the_oxbrook_logger(
 
 
 def test_a_root_handler_of_the_app_is_kept(run: Run, write: Write) -> None:
-    write("main.py", APP + "logging.basicConfig(format='mine')\n")
+    write("main.py", APP + "logging.basicConfig(format='mine %(message)s')\n")
     server = run("run", "--port", "0")
-    assert httpx.get(f"{server.url}/level", timeout=DEADLINE).json()[1] == "mine"
+    assert httpx.get(f"{server.url}/level", timeout=DEADLINE).json()[1] == "mine %(message)s"
 
 
 def test_app_run_reads_no_variable(write: Write, tmp_path: Path) -> None:
