@@ -13,9 +13,8 @@ import socket
 import sys
 import threading
 import time
-import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from oxbrook import _core, _errors, _gil
@@ -54,11 +53,8 @@ class ServerHandle:
         self._address: Address | None = None
         self._is_served = False
         self._stops = 0
-        # Both ends stay open as long as this object: a late `shutdown` writes to nobody, not to a stranger.
-        self._waiting, self._waking = socket.socketpair()
-        self._waiting.setblocking(False)
-        self._waking.setblocking(False)
-        weakref.finalize(self, close_pair, self._waiting, self._waking)
+        # Open while `serve` runs: what signals and `shutdown` write to, and what it waits for.
+        self._waking: socket.socket | None = None
 
     def serve(self) -> None:
         """Serve until a stop signal or `shutdown`, then stop in the order of api.md 1.4.
@@ -68,26 +64,33 @@ class ServerHandle:
         if self._is_served:
             raise RuntimeError("a server serves once: build another one")
         self._is_served = True
+        waiting, waking = socket.socketpair()
         try:
-            with self._signals():
-                self._serve()
+            with waiting, waking:
+                waiting.setblocking(False)
+                waking.setblocking(False)
+                self._waking = waking
+                with self._signals(waking):
+                    self._serve(waiting)
         finally:
+            self._waking = None
             self._started.set()
 
     def shutdown(self) -> None:
         """Begin a graceful stop; a second call ends the grace at once."""
         self._stops += 1
-        try:
-            self._waking.send(b"\0")
-        except BlockingIOError:  # as many wakes as fit are on their way
-            pass
+        waking = self._waking
+        if waking is not None:
+            # As many wakes as fit are on their way, or `serve` has returned meanwhile.
+            with suppress(OSError):
+                waking.send(b"\0")
 
     def wait_started(self) -> Address | None:
         """Wait until the server accepts, and return its address; None if it ended before."""
         self._started.wait()
         return self._address
 
-    def _serve(self) -> None:
+    def _serve(self, waiting: socket.socket) -> None:
         options = self._options
         self._look_at_gil()
         pool = Pool(options.blocking_threads)
@@ -119,7 +122,8 @@ class ServerHandle:
             if options.announce:
                 self._announce(self._address)
             self._started.set()
-            self._wait_for_stop()
+            while not self._stops:
+                wait_for_wake(waiting)
             self._drain(engine)
         finally:
             engine.stop_loops()
@@ -150,19 +154,6 @@ class ServerHandle:
         )
         print(f"Oxbrook listening on {place(address, options)}", flush=True)
 
-    def _wait_for_stop(self) -> None:
-        while not self._stops:
-            self._wait_for_wake(None)
-
-    def _wait_for_wake(self, timeout: float | None) -> None:
-        """Sleep until something was written to the descriptor that signals and `shutdown` write to."""
-        select.select([self._waiting], [], [], timeout)
-        try:
-            while self._waiting.recv(512):
-                pass
-        except BlockingIOError:
-            pass
-
     def _drain(self, engine: _core.Engine) -> None:
         """Stop accepting and wait for what is in flight, up to the grace or a second stop."""
         engine.drain()
@@ -192,13 +183,13 @@ class ServerHandle:
             self.shutdown()
 
     @contextmanager
-    def _signals(self) -> Iterator[None]:
+    def _signals(self, waking: socket.socket) -> Iterator[None]:
         """On the main thread, make the stop signals call `shutdown`; put everything back at the end."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
         before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
-        wakeup_before = signal.set_wakeup_fd(self._waking.fileno(), warn_on_full_buffer=False)
+        wakeup_before = signal.set_wakeup_fd(waking.fileno(), warn_on_full_buffer=False)
         try:
             for number in STOP_SIGNALS:
                 signal.signal(number, self._on_signal)
@@ -213,10 +204,14 @@ class ServerHandle:
         self.shutdown()
 
 
-def close_pair(waiting: socket.socket, waking: socket.socket) -> None:
-    """Close both ends of the wake of a handle that is gone."""
-    waiting.close()
-    waking.close()
+def wait_for_wake(waiting: socket.socket) -> None:
+    """Sleep until something is written to the other end, and take it."""
+    poll = select.poll()  # `select.select` knows no descriptor from 1024 on
+    poll.register(waiting, select.POLLIN)
+    poll.poll()
+    with suppress(BlockingIOError):
+        while waiting.recv(512):
+            pass
 
 
 def compiled(route: Route) -> _core.Route:
