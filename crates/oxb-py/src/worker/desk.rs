@@ -337,8 +337,9 @@ pub(super) fn fail(
     owed: Owed,
     error: PyErr,
 ) {
-    if owed.responder.exchange().is_abandoned() && is_cancellation(py, &error) {
-        // The client left and the handler was cancelled for it: nobody waits, nothing is logged (api.md 16.9).
+    if (owed.responder.exchange().is_abandoned() || loops.is_stopping()) && is_cancellation(py, &error) {
+        // The client left, or the grace of a stop is over, and the handler was cancelled for it: nothing is logged
+        // (api.md 1.4 and 16.9).
         owed.abandon(loops);
         return;
     }
