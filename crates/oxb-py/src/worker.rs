@@ -98,9 +98,7 @@ impl Worker {
             desk.queue.acknowledge();
             pumped = Self::pump_reported(slf, desk);
         }
-        if pumped != Pumped::Dry {
-            desk.queue.rearm();
-        } else if desk.steal() {
+        if pumped != Pumped::Dry || desk.steal() {
             desk.queue.rearm();
         }
         Ok(())

@@ -645,8 +645,8 @@ unsafe fn send(py: Python<'_>, coroutine: *mut ffi::PyObject) -> Sent {
     match outcome {
         // SAFETY: a new reference was written.
         ffi::PySendResult::PYGEN_NEXT => Sent::Yielded(unsafe { Bound::from_owned_ptr(py, result).unbind() }),
-        // SAFETY: as above.
         ffi::PySendResult::PYGEN_RETURN => {
+            // SAFETY: as above.
             Sent::Returned(unsafe { Bound::from_owned_ptr(py, result).unbind() })
         }
         ffi::PySendResult::PYGEN_ERROR => Sent::Raised(PyErr::fetch(py)),
