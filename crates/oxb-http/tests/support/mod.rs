@@ -77,6 +77,12 @@ impl Desk {
         self.wait("a request on /hold", |seen| (!seen.held.is_empty()).then(|| seen.held.remove(0)))
     }
 
+    /// A request on `/hold` if one is there.
+    pub(crate) fn held_now(&self) -> Option<Held> {
+        let held = &mut self.lock().held;
+        (!held.is_empty()).then(|| held.remove(0))
+    }
+
     pub(crate) fn held_count(&self) -> usize {
         self.lock().held.len()
     }
