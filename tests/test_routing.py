@@ -188,6 +188,7 @@ REFUSED: list[tuple[Any, str, str]] = [
     (Mixed, "/", "all str or all int"),
     (Literal["a", None], "/", "more than str and int"),
     (Literal[True], "/", "more than str and int"),
+    (Literal[9223372036854775808], "/", "beyond 64 bits"),
     ("Nowhere", "/", "'Nowhere' is not supported"),
     (int | None, "/{value}", "path parameter cannot be"),
     (list[int], "/{value}", "path parameter cannot be"),

@@ -197,15 +197,17 @@ def kind_of(annotation: object) -> tuple[str, tuple[object, ...] | None]:
     """
     if get_origin(annotation) is Literal:
         values = get_args(annotation)
-        if all(type(value) in (str, int) for value in values):
-            return "literal", values
-        raise Unsupported(f"{show(annotation)} holds more than str and int")
+        if not all(type(value) in (str, int) for value in values):
+            raise Unsupported(f"{show(annotation)} holds more than str and int")
+        check_range(annotation, values)
+        return "literal", values
     if isinstance(annotation, enum.EnumMeta):
         members: tuple[enum.Enum, ...] = tuple(annotation)
         values = tuple(member.value for member in members)
         if members and (
             all(is_exactly(value, str) for value in values) or all(is_exactly(v, int) for v in values)
         ):
+            check_range(annotation, values)
             return "enum", members
         raise Unsupported(f"the values of {show(annotation)} must be all str or all int")
     if isinstance(annotation, type) and get_origin(annotation) is None:
@@ -217,6 +219,12 @@ def kind_of(annotation: object) -> tuple[str, tuple[object, ...] | None]:
             f"{show(annotation)} is a pydantic model: bodies bound to a model are not built yet"
         )
     raise Unsupported(f"{show(annotation)} is not supported: annotate it as Request or with {SUPPORTED}")
+
+
+def check_range(annotation: object, values: tuple[object, ...]) -> None:
+    """Refuse a choice no request can name: an `int` is read as a 64-bit one."""
+    if any(isinstance(value, int) and not -(1 << 63) <= value < 1 << 63 for value in values):
+        raise Unsupported(f"{show(annotation)} holds an int beyond 64 bits")
 
 
 def is_exactly(value: object, of: type) -> bool:

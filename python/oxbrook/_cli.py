@@ -204,7 +204,7 @@ def version_line() -> str:
 
 def app_dir(given: dict[str, Any]) -> str:
     """Return the app's directory as an absolute path."""
-    directory = os.path.abspath(given["app_dir"])
+    directory: str = os.path.abspath(given["app_dir"])
     if not os.path.isdir(directory):
         raise UsageError(f"--app-dir: {given['app_dir']} is not a directory")
     return directory
