@@ -511,3 +511,69 @@ pub(crate) async fn keep_time(poke: Arc<Notify>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::ServerOptions;
+    use crate::router::RouterBuilder;
+    use crate::service::Handlers;
+
+    /// Makes the test's own thread an I/O thread.
+    fn install_here(options: ServerOptions) -> Arc<Notify> {
+        let service = Arc::new(Handlers::new());
+        let site = Arc::new(Site::new(RouterBuilder::new().build(), vec![], service, options));
+        let returns = Arc::new(ReturnQueue::new().unwrap());
+        let poke = Arc::new(Notify::new());
+        install(0, site, returns, Arc::clone(&poke), Arc::new(Notify::new()));
+        poke
+    }
+
+    #[test]
+    fn invariant_11_nothing_ticks_without_a_connection_and_deadlines_share_one_look() {
+        drop(install_here(ServerOptions::default()));
+        assert_eq!(with(Io::look), None, "no connection: nothing to look at");
+        let seats: Vec<u32> = (0..100).map(|_| with(Io::sit)).collect();
+        let sweep = with(Io::look).unwrap();
+        with(|io| {
+            for &seat in &seats {
+                io.set_deadline(seat, Some(Duration::from_secs(30)));
+            }
+            assert_eq!(io.next_look, Some(sweep), "a far deadline changes nothing about the next look");
+            for &seat in &seats[..50] {
+                io.set_deadline(seat, Some(Duration::from_millis(20)));
+            }
+            let at = io.next_look.unwrap();
+            assert!(at < sweep && at <= io.now.after(Micros(20_000)), "one look for all of them");
+            for &seat in &seats {
+                io.set_deadline(seat, None);
+                io.leave(seat);
+            }
+        });
+        with(|io| io.next_sweep = io.next_sweep.map(|_| io.now));
+        assert_eq!(with(Io::look), None, "none again: the last sweep found nobody");
+    }
+
+    #[test]
+    fn invariant_5_what_comes_back_after_the_end_of_its_exchange_finds_nobody() {
+        drop(install_here(ServerOptions::default()));
+        let seat = with(Io::sit);
+        let push = |token: Token, part: Part| with(|io| io.returns.push(Envelope::To(token, part)));
+        let first = with(|io| io.token(seat));
+        push(first, Part::Overloaded);
+        with(Io::deliver);
+        assert!(with(|io| io.has_part(seat)));
+        with(|io| io.end_exchange(seat));
+        assert!(!with(|io| io.has_part(seat)), "a part that was not taken goes with its exchange");
+        push(first, Part::Dropped);
+        with(Io::deliver);
+        assert!(!with(|io| io.has_part(seat)), "late");
+        // The next connection on this seat.
+        let second = with(|io| io.token(seat));
+        with(|io| io.leave(seat));
+        assert_eq!(with(Io::sit), seat, "seats are used again");
+        push(second, Part::Dropped);
+        with(Io::deliver);
+        assert!(!with(|io| io.has_part(seat)), "another connection's");
+    }
+}

@@ -7,8 +7,7 @@ use std::fs;
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
-use std::os::unix::net::UnixStream;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
 use socket2::{Domain, SockAddr, Socket, Type};
@@ -103,14 +102,12 @@ impl Listener {
 
     fn open_tcp(host: &str, port: u16, backlog: i32) -> Result<Self, BindError> {
         let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
-        let address = match bare.parse::<IpAddr>() {
-            Ok(ip) => SocketAddr::new(ip, port),
-            Err(_) => (host, port)
-                .to_socket_addrs()
-                .and_then(|mut found| found.next().ok_or_else(|| io::ErrorKind::NotFound.into()))
-                .map_err(|source| BindError::Host { host: host.to_owned(), source })?,
+        let unresolved = |source| BindError::Host { host: host.to_owned(), source };
+        let addresses = match bare.parse::<IpAddr>() {
+            Ok(ip) => vec![SocketAddr::new(ip, port)],
+            Err(_) => (host, port).to_socket_addrs().map_err(unresolved)?.collect(),
         };
-        let listen = || -> io::Result<(Socket, SocketAddr)> {
+        let listen = |address: SocketAddr| -> io::Result<(Socket, SocketAddr)> {
             let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
             socket.set_reuse_address(true)?;
             socket.bind(&address.into())?;
@@ -119,13 +116,19 @@ impl Listener {
             let taken = socket.local_addr()?.as_socket().unwrap_or(address);
             Ok((socket, taken))
         };
-        let (socket, taken) =
-            listen().map_err(|source| BindError::Bind { place: address.to_string(), source })?;
-        Ok(Self { socket, address: Address::Tcp(taken), _made: None })
+        // A name may have an address of a family that this machine does not speak; the first that works is taken.
+        let mut refused = unresolved(io::ErrorKind::NotFound.into());
+        for address in addresses {
+            match listen(address) {
+                Ok((socket, taken)) => return Ok(Self { socket, address: Address::Tcp(taken), _made: None }),
+                Err(source) => refused = BindError::Bind { place: address.to_string(), source },
+            }
+        }
+        Err(refused)
     }
 
     fn open_unix(path: &Path, mode: u32, backlog: i32) -> io::Result<Self> {
-        let kept_mode = match fs::symlink_metadata(path) {
+        let stale = match fs::symlink_metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
             Ok(found) if !found.file_type().is_socket() => {
@@ -135,10 +138,10 @@ impl Listener {
                 ));
             }
             Ok(found) => {
-                if UnixStream::connect(path).is_ok() {
+                if !is_stale(path)? {
                     return Err(io::Error::new(io::ErrorKind::AddrInUse, "another server listens there"));
                 }
-                Some(found.permissions().mode() & 0o777)
+                Some(found)
             }
         };
         let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
@@ -148,7 +151,16 @@ impl Listener {
         let nursery = Nursery::new(parent)?;
         let born = nursery.0.join("s");
         socket.bind(&SockAddr::unix(&born)?)?;
-        fs::set_permissions(&born, fs::Permissions::from_mode(kept_mode.unwrap_or(mode)))?;
+        let mode = match &stale {
+            None => mode,
+            Some(stale) => {
+                // Rights are rights of an owner and a group, who are kept as far as the system lets us.
+                let kept = chown(&born, Some(stale.uid()), Some(stale.gid()));
+                drop(kept.or_else(|_| chown(&born, None, Some(stale.gid()))));
+                stale.permissions().mode() & 0o777
+            }
+        };
+        fs::set_permissions(&born, fs::Permissions::from_mode(mode))?;
         socket.listen(backlog)?;
         socket.set_nonblocking(true)?;
         let born_as = fs::symlink_metadata(&born)?;
@@ -180,6 +192,22 @@ impl Listener {
     }
 }
 
+/// Whether nobody listens on the socket at `path`. Only a refusal says so: a full backlog is that of a live server,
+/// and a socket we may not connect to is not ours to replace.
+fn is_stale(path: &Path) -> io::Result<bool> {
+    let probe = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    // A blocking connect would wait for room in a full backlog.
+    probe.set_nonblocking(true)?;
+    match probe.connect(&SockAddr::unix(path)?) {
+        Ok(()) => Ok(false),
+        Err(error) => match error.kind() {
+            io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => Ok(true),
+            io::ErrorKind::WouldBlock => Ok(false),
+            _ => Err(error),
+        },
+    }
+}
+
 /// A directory with rights for its owner alone, removed with what is left in it.
 struct Nursery(PathBuf);
 
@@ -187,7 +215,8 @@ impl Nursery {
     fn new(parent: &Path) -> io::Result<Self> {
         use std::os::unix::fs::DirBuilderExt;
         for attempt in 0..100u32 {
-            let path = parent.join(format!(".oxb{}-{attempt}", std::process::id()));
+            // Short: a socket's path may have about 100 bytes, and that of the socket in here has to fit as well.
+            let path = parent.join(format!(".oxb{attempt:x}"));
             match fs::DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => return Ok(Self(path)),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}

@@ -87,6 +87,11 @@ impl Desk {
         self.lock().held.len()
     }
 
+    /// Waits until that many requests have been handed over.
+    pub(crate) fn wait_count(&self, count: usize) {
+        self.wait("requests", |seen| (seen.requests.len() >= count).then_some(()));
+    }
+
     pub(crate) fn wait_held_count(&self, count: usize) {
         self.wait("requests on /hold", |seen| (seen.held.len() >= count).then_some(()));
     }
