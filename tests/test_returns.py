@@ -134,8 +134,8 @@ def build() -> App:
         constant(f"/accepted/{name}", value, 202)
     for name, (value, _) in REFUSED.items():
         constant(f"/refused/{name}", value)
-    for name, headers in BAD_HEADERS.items():
-        constant(f"/header/{name}", Response(b"never", headers=headers))  # type: ignore[arg-type]
+    for name, bad in BAD_HEADERS.items():
+        constant(f"/header/{name}", Response(b"never", headers=bad))  # type: ignore[arg-type]
     constant("/content-type", Response(b"never", content_type="a\r\nb"))
 
     @app.get("/generator")
