@@ -177,4 +177,27 @@ mod tests {
         child.wait().unwrap();
         assert!(family.contains(&child.id()), "{family:?} lacks {}", child.id());
     }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_whole_tree_is_ended_and_one_that_will_not_end_is_killed() {
+        use std::io::BufRead;
+        use std::process::{Command, Stdio};
+        use std::time::Duration;
+
+        for (script, is_graceful) in [("sleep 60 & echo up; wait", false), ("echo up; exec sleep 60", true)] {
+            let mut shell = Command::new("sh").args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+            let mut line = String::new();
+            std::io::BufReader::new(shell.stdout.take().unwrap()).read_line(&mut line).unwrap();
+            let family = super::tree(shell.id()).unwrap();
+            // A shell that is told to end leaves its background child: that one has to be killed.
+            assert_eq!(super::end_tree(shell.id(), Duration::from_millis(200)), is_graceful, "{script}");
+            shell.wait().unwrap();
+            let deadline = std::time::Instant::now() + Duration::from_secs(5);
+            while family.iter().any(|&id| Stat::read(id).is_some_and(|stat| stat.is_alive)) {
+                assert!(std::time::Instant::now() < deadline, "{script}: of {family:?} one still lives");
+                std::thread::yield_now();
+            }
+        }
+    }
 }
