@@ -21,7 +21,8 @@ async def hello() -> str:
 
 @app.get("/info")
 async def info() -> dict[str, object]:
-    loop = type(asyncio.get_running_loop())
+    # The implementation: ours may be derived from it.
+    loop = next(base for base in type(asyncio.get_running_loop()).__mro__ if not base.__module__.startswith("oxbrook"))
     is_gil_enabled = getattr(sys, "_is_gil_enabled", lambda: True)()
     return {"pid": os.getpid(), "parent": os.getppid(), "loop": f"{loop.__module__}.{loop.__qualname__}", "gil": is_gil_enabled}
 
