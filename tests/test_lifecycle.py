@@ -1,0 +1,151 @@
+"""Start, stop and signals: a server gives back what it took of the process, as often as it is asked to."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+
+from tests.support import DEADLINE, Command, eventually
+
+APP = """
+    import asyncio
+
+    from oxbrook import App
+
+    app = App()
+
+    @app.get("/")
+    async def hello():
+        return "hello"
+
+    @app.get("/slow")
+    async def slow():
+        await asyncio.sleep(0.3)
+        return "slow"
+"""
+
+THREE_TIMES = """
+    import signal
+    import sys
+    import threading
+
+    import httpx
+    from oxbrook import App
+
+    app = App()
+
+    @app.get("/")
+    async def hello():
+        return "hello"
+
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+    before = [signal.getsignal(number) for number in numbers]
+    for turn in range(3):
+        handle = app.build_server("127.0.0.1", 0, 1, 64, 1000, 30.0, 10.0, 64, 16777216)
+
+        def visit(handle=handle):
+            host, port = handle.wait_started()
+            assert httpx.get(f"http://{host}:{port}/", timeout=20).text == "hello"
+            handle.shutdown()
+
+        visitor = threading.Thread(target=visit)
+        visitor.start()
+        handle.serve()
+        visitor.join()
+        assert [signal.getsignal(number) for number in numbers] == before, turn
+        assert signal.set_wakeup_fd(-1) == -1, turn
+        left = [thread for thread in threading.enumerate() if thread is not threading.main_thread()]
+        assert left == [], (turn, left)
+    print("ready", flush=True)
+    try:
+        signal.pause()
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+        sys.exit(0)
+"""
+
+
+def test_serving_three_times_leaves_the_process_as_it_was_and_ctrl_c_works_again(
+    write: Callable[[str, str], Path],
+) -> None:
+    script = write("three.py", THREE_TIMES)
+    child = subprocess.Popen(
+        [sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert child.stdout is not None and child.stderr is not None
+        first = child.stdout.readline()
+        assert first == "ready\n", child.stderr.read()
+        child.send_signal(signal.SIGINT)
+        rest, errors = child.communicate(timeout=DEADLINE)
+        assert (rest, child.returncode) == ("interrupted\n", 0), errors
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_a_stop_under_load_loses_no_request_and_exits_0(serve: Callable[..., Command]) -> None:
+    """Repeated by `.ci/run`'s load stage a hundred times; here often enough to fail where it is wrong."""
+    for number in (signal.SIGTERM, signal.SIGINT) * 5:
+        server = serve(APP)
+        url = server.url
+        stopping = threading.Event()
+        wrong: list[str] = []
+        answered: list[int] = []
+
+        def load(url: str = url, stopping: threading.Event = stopping) -> None:
+            with httpx.Client(base_url=url, timeout=DEADLINE) as client:
+                while True:
+                    was_stopping = stopping.is_set()
+                    try:
+                        answer = client.get("/slow" if len(answered) % 7 == 0 else "/")
+                    except httpx.ConnectError:
+                        # Nobody listens any more: that is what a stop is.
+                        if not stopping.is_set():
+                            wrong.append("refused before the stop")
+                        return
+                    except httpx.RemoteProtocolError:
+                        # An idle connection was closed while the request was on its way (RFC 9112 9.6).
+                        if not was_stopping and not stopping.is_set():
+                            wrong.append("cut off before the stop")
+                        return
+                    except httpx.ReadError:
+                        if not stopping.is_set():
+                            wrong.append("reset before the stop")
+                        return
+                    answered.append(answer.status_code)
+
+        clients = [threading.Thread(target=load) for _ in range(8)]
+        for client in clients:
+            client.start()
+        eventually(lambda: len(answered) > 100, "some load")
+        stopping.set()
+        assert server.stop(number) == 0, server.err.text
+        for client in clients:
+            client.join(DEADLINE)
+        assert wrong == []
+        assert set(answered) == {200}
+        assert server.err.text == ""
+
+
+def test_r28_a_stop_waits_for_no_connection_that_has_nothing_in_progress(serve: Callable[..., Command]) -> None:
+    import socket
+
+    server = serve(APP, "--shutdown-grace", "20")
+    host, _, port = server.url.removeprefix("http://").partition(":")
+    silent = socket.create_connection((host, int(port)))
+    idle = httpx.Client(base_url=server.url, timeout=DEADLINE)
+    assert idle.get("/").text == "hello"
+    server.process.send_signal(signal.SIGTERM)
+    silent.settimeout(DEADLINE)
+    assert silent.recv(1) == b"", "closed without an answer"
+    assert server.ended() == 0
+    assert "grace" not in server.err.text
+    silent.close()
+    idle.close()
