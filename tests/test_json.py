@@ -51,6 +51,11 @@ class Share(float):
     pass
 
 
+def kind(value: object) -> str:
+    """Name a case alike in every process: a repr may hold an address or the order of a set."""
+    return type(value).__name__
+
+
 class Row:
     """Has `keys()` and item access and is no mapping otherwise, like a database row."""
 
@@ -183,12 +188,12 @@ KEYS: list[tuple[object, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("value", "text"), CASES, ids=lambda value: repr(value)[:40])
+@pytest.mark.parametrize(("value", "text"), CASES, ids=kind)
 def test_a_value_is_written_as_the_table_says(value: object, text: str) -> None:
     assert encode_json(value).decode() == text
 
 
-@pytest.mark.parametrize(("key", "text"), KEYS, ids=lambda value: repr(value)[:40])
+@pytest.mark.parametrize(("key", "text"), KEYS, ids=kind)
 def test_an_object_key_is_written_as_its_text(key: object, text: str) -> None:
     assert encode_json({key: [1]}).decode() == f'{{"{text}":[1]}}'
 
@@ -196,7 +201,7 @@ def test_an_object_key_is_written_as_its_text(key: object, text: str) -> None:
 @pytest.mark.parametrize(
     "value",
     [object(), complex(1), memoryview(b"x"), int, dict, print, lambda: None, {}.values(), Ellipsis, sys],
-    ids=lambda value: repr(value)[:40],
+    ids=kind,
 )
 def test_a_value_without_a_row_is_refused_by_the_name_of_its_type(value: object) -> None:
     for holder in (value, [value], {"a": value}):
@@ -204,13 +209,13 @@ def test_a_value_without_a_row_is_refused_by_the_name_of_its_type(value: object)
             encode_json(holder)
 
 
-@pytest.mark.parametrize("key", [(1, 2), frozenset([1]), Point(1, 2), Colour.POINT, object()], ids=repr)
+@pytest.mark.parametrize("key", [(1, 2), frozenset([1]), Point(1, 2), Colour.POINT, object()], ids=kind)
 def test_a_key_that_is_no_text_is_refused_by_the_name_of_its_type(key: object) -> None:
     with pytest.raises(TypeError, match=type(key).__qualname__):
         encode_json({key: 1})
 
 
-@pytest.mark.parametrize("value", [b"\xff", bytearray(b"a\xc3"), {b"\xff": 1}], ids=repr)
+@pytest.mark.parametrize("value", [b"\xff", bytearray(b"a\xc3"), {b"\xff": 1}], ids=kind)
 def test_bytes_that_are_not_utf8_are_refused(value: object) -> None:
     with pytest.raises(UnicodeDecodeError):
         encode_json([value])

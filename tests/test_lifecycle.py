@@ -62,8 +62,8 @@ THREE_TIMES = """
         assert signal.set_wakeup_fd(-1) == -1, turn
         left = [thread for thread in threading.enumerate() if thread is not threading.main_thread()]
         assert left == [], (turn, left)
-    print("ready", flush=True)
     try:
+        print("ready", flush=True)
         signal.pause()
     except KeyboardInterrupt:
         print("interrupted", flush=True)

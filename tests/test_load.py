@@ -10,7 +10,6 @@ import asyncio
 import resource
 from collections.abc import Callable
 
-import httpx
 import pytest
 
 from tests.support import DEADLINE, Command
@@ -48,18 +47,25 @@ def descriptors() -> None:
 
 
 async def ask(url: str, paths: list[str], connections: int) -> list[tuple[int, str]]:
-    """Request every path over at most so many connections; the answers in the order of the paths."""
-    limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
+    """Request every path over so many connections; the answers in the order of the paths.
+
+    Written on asyncio's streams: a full client spends a core on 1,500 connections, and waits more than it asks.
+    """
+    host, _, port = url.removeprefix("http://").partition(":")
     waiting = iter(enumerate(paths))
     answers: list[tuple[int, str]] = [(0, "")] * len(paths)
 
-    async with httpx.AsyncClient(base_url=url, limits=limits, timeout=DEADLINE * 2) as client:
+    async def one_after_another() -> None:
+        reader, writer = await asyncio.open_connection(host, int(port))
+        for index, path in waiting:
+            writer.write(f"GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+            head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+            _, _, length = head.partition("content-length: ")
+            body = await reader.readexactly(int(length.partition("\r\n")[0]))
+            answers[index] = (int(head.split(" ", 2)[1]), body.decode())
+        writer.close()
 
-        async def one_after_another() -> None:
-            for index, path in waiting:
-                answer = await client.get(path)
-                answers[index] = (answer.status_code, answer.text)
-
+    async with asyncio.timeout(DEADLINE * 2):
         await asyncio.gather(*(one_after_another() for _ in range(connections)))
     return answers
 
