@@ -150,7 +150,8 @@ class Command:
 
 def is_ours(name: str) -> bool:
     """Whether a variable would change what the command does; tests give their own."""
-    return name.startswith("OXBROOK_") or name in ("PORT", "LISTEN_FDS", "LISTEN_PID", "PYTHON_GIL")
+    ours = ("PORT", "LISTEN_FDS", "LISTEN_PID", "PYTHON_GIL", "PYTHONDONTWRITEBYTECODE")
+    return name.startswith("OXBROOK_") or name in ours
 
 
 def ids_below(process_id: int) -> list[int]:
