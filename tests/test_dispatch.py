@@ -126,7 +126,8 @@ def test_invariant_4_slots_are_free_after_every_way_a_request_can_end() -> None:
                         pass
                 eventually(lambda: client.get("/returns").status_code == 200, "a slot is free")
             eventually(
-                lambda: [client.get("/returns").status_code for _ in range(4)] == [200] * 4, "all slots are free"
+                lambda: [client.get("/returns").status_code for _ in range(4)] == [200] * 4,
+                "all slots are free",
             )
     finally:
         logging.getLogger("oxbrook").setLevel(logging.NOTSET)
@@ -317,7 +318,9 @@ except KeyboardInterrupt:
 def test_a_server_serves_three_times_and_puts_the_signals_back(tmp_path: Path) -> None:
     script = tmp_path / "three.py"
     script.write_text(SERVES_THREE_TIMES)
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=False
+    )
     assert (done.stdout, done.returncode) == ("interrupted\n", 0), done.stderr
 
 

@@ -134,7 +134,9 @@ def test_a_stop_under_load_loses_no_request_and_exits_0(serve: Callable[..., Com
         assert server.err.text == ""
 
 
-def test_r28_a_stop_waits_for_no_connection_that_has_nothing_in_progress(serve: Callable[..., Command]) -> None:
+def test_r28_a_stop_waits_for_no_connection_that_has_nothing_in_progress(
+    serve: Callable[..., Command],
+) -> None:
     import socket
 
     server = serve(APP, "--shutdown-grace", "20")

@@ -94,7 +94,11 @@ def test_over_the_limit_a_request_gets_its_own_answer_or_503(serve: Callable[...
     server = serve(APP, "--workers", "1", "--max-concurrency", "100")
     paths = [f"/held/t{number}" for number in range(400)]
     answers = asyncio.run(ask(server.url, paths, 400))
-    own = [answer for answer, path in zip(answers, paths, strict=True) if answer == (200, path.rpartition("/")[2])]
+    own = [
+        answer
+        for answer, path in zip(answers, paths, strict=True)
+        if answer == (200, path.rpartition("/")[2])
+    ]
     refused = [answer for answer in answers if answer[0] == 503]
     assert len(own) + len(refused) == len(paths)
     assert len(own) >= 100, "every slot was used"
