@@ -79,7 +79,8 @@ def test_serving_three_times_leaves_the_process_as_it_was_and_ctrl_c_works_again
         [sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     try:
-        assert child.stdout is not None and child.stderr is not None
+        assert child.stdout is not None
+        assert child.stderr is not None
         first = child.stdout.readline()
         assert first == "ready\n", child.stderr.read()
         child.send_signal(signal.SIGINT)
@@ -90,47 +91,43 @@ def test_serving_three_times_leaves_the_process_as_it_was_and_ctrl_c_works_again
         child.wait()
 
 
-def test_a_stop_under_load_loses_no_request_and_exits_0(serve: Callable[..., Command]) -> None:
-    """Repeated by `.ci/run`'s load stage a hundred times; here often enough to fail where it is wrong."""
-    for number in (signal.SIGTERM, signal.SIGINT) * 5:
-        server = serve(APP)
-        url = server.url
-        stopping = threading.Event()
-        wrong: list[str] = []
-        answered: list[int] = []
+class Load:
+    """Eight clients that ask until the server is gone, and what they met."""
 
-        def load(url: str = url, stopping: threading.Event = stopping) -> None:
-            with httpx.Client(base_url=url, timeout=DEADLINE) as client:
-                while True:
-                    was_stopping = stopping.is_set()
-                    try:
-                        answer = client.get("/slow" if len(answered) % 7 == 0 else "/")
-                    except httpx.ConnectError:
-                        # Nobody listens any more: that is what a stop is.
-                        if not stopping.is_set():
-                            wrong.append("refused before the stop")
-                        return
-                    except httpx.RemoteProtocolError:
-                        # An idle connection was closed while the request was on its way (RFC 9112 9.6).
-                        if not was_stopping and not stopping.is_set():
-                            wrong.append("cut off before the stop")
-                        return
-                    except httpx.ReadError:
-                        if not stopping.is_set():
-                            wrong.append("reset before the stop")
-                        return
-                    answered.append(answer.status_code)
-
-        clients = [threading.Thread(target=load) for _ in range(8)]
-        for client in clients:
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.stopping = threading.Event()
+        self.wrong: list[str] = []
+        self.answered: list[int] = []
+        self.clients = [threading.Thread(target=self.ask) for _ in range(8)]
+        for client in self.clients:
             client.start()
-        eventually(lambda: len(answered) > 100, "some load")
-        stopping.set()
+
+    def ask(self) -> None:
+        with httpx.Client(base_url=self.url, timeout=DEADLINE) as client:
+            while True:
+                try:
+                    answer = client.get("/slow" if len(self.answered) % 7 == 0 else "/")
+                except (httpx.ConnectError, httpx.RemoteProtocolError, httpx.ReadError) as error:
+                    # Nobody listens any more, or an idle connection was closed while the request was on its
+                    # way (RFC 9112 section 9.6): that is what a stop is.
+                    if not self.stopping.is_set():
+                        self.wrong.append(repr(error))
+                    return
+                self.answered.append(answer.status_code)
+
+
+def test_a_stop_under_load_loses_no_request_and_exits_0(serve: Callable[..., Command]) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT) * 3:
+        server = serve(APP)
+        load = Load(server.url)
+        eventually(lambda load=load: len(load.answered) > 100, "some load")  # type: ignore[misc]
+        load.stopping.set()
         assert server.stop(number) == 0, server.err.text
-        for client in clients:
+        for client in load.clients:
             client.join(DEADLINE)
-        assert wrong == []
-        assert set(answered) == {200}
+        assert load.wrong == []
+        assert set(load.answered) == {200}
         assert server.err.text == ""
 
 

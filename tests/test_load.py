@@ -1,7 +1,7 @@
 """Nothing is lost and nothing is mixed up under load: every request gets its own answer, or a clear 503.
 
-Invariant 5 of ARCHITECTURE.md, seen from outside: each request carries a token of its own and the answer must be
-that token.
+Invariant 5 of ARCHITECTURE.md, seen from outside: each request carries a token of its own and the answer must
+be that token.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def descriptors() -> None:
 async def ask(url: str, paths: list[str], connections: int) -> list[tuple[int, str]]:
     """Request every path over so many connections; the answers in the order of the paths.
 
-    Written on asyncio's streams: a full client spends a core on 1,500 connections, and waits more than it asks.
+    On asyncio's streams: a full client spends a core on 1,500 connections, and waits more than it asks.
     """
     host, _, port = url.removeprefix("http://").partition(":")
     waiting = iter(enumerate(paths))

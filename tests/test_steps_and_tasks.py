@@ -1,6 +1,6 @@
-"""A handler runs inside a Task from its first line on, whatever the loop (architecture.md, "Steps and Tasks").
+"""A handler runs inside a Task from its first line on, whatever the loop ("Steps and Tasks").
 
-Every test runs on asyncio with our selector, on asyncio with the reader callback, and on uvloop where it is there.
+Every test runs on asyncio with our selector, on asyncio with the reader callback, and on uvloop where it is.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def test_timeouts_work_from_the_first_line_on(serve: Serve) -> None:
 
     @app.get("/in-time")
     async def in_time() -> str:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(5):  # noqa: ASYNC100 - nothing is awaited, which must be fine
             return "in time"
 
     @app.get("/late")

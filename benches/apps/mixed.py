@@ -1,6 +1,6 @@
 """What `oxb-bench mixed` talks to: short, slow, blocking, uploading and streaming handlers.
 
-The token of a request is its answer, an upload is answered with its size; see crates/oxb-bench/src/load/mixed.rs.
+The token of a request is its answer, an upload is answered with its size: see the generator's mixed load.
 """
 
 import asyncio
@@ -18,7 +18,8 @@ app = App(openapi_url=None, docs_url=None, mcp_url=None)
 @app.get("/info")
 async def info() -> dict[str, object]:
     # The implementation: ours may be derived from it.
-    loop = next(base for base in type(asyncio.get_running_loop()).__mro__ if not base.__module__.startswith("oxbrook"))
+    classes = type(asyncio.get_running_loop()).__mro__
+    loop = next(base for base in classes if not base.__module__.startswith("oxbrook"))
     return {"pid": os.getpid(), "parent": os.getppid(), "loop": f"{loop.__module__}.{loop.__qualname__}"}
 
 

@@ -1,7 +1,7 @@
 """The native app of every benchmark row: one handler for each kind of work that is measured.
 
-What is not about the work is the same everywhere: async handlers, plain text, nothing cached. `/info` tells the
-harness what answers, so that a row cannot claim another process or event loop than it measured.
+What is not about the work is the same everywhere: async handlers, plain text, nothing cached. `/info` is the
+evidence of what answers, so that a row cannot claim another process or event loop than it measured.
 """
 
 import asyncio
@@ -22,9 +22,11 @@ async def hello() -> str:
 @app.get("/info")
 async def info() -> dict[str, object]:
     # The implementation: ours may be derived from it.
-    loop = next(base for base in type(asyncio.get_running_loop()).__mro__ if not base.__module__.startswith("oxbrook"))
+    classes = type(asyncio.get_running_loop()).__mro__
+    loop = next(base for base in classes if not base.__module__.startswith("oxbrook"))
     is_gil_enabled = getattr(sys, "_is_gil_enabled", lambda: True)()
-    return {"pid": os.getpid(), "parent": os.getppid(), "loop": f"{loop.__module__}.{loop.__qualname__}", "gil": is_gil_enabled}
+    name = f"{loop.__module__}.{loop.__qualname__}"
+    return {"pid": os.getpid(), "parent": os.getppid(), "loop": name, "gil": is_gil_enabled}
 
 
 @app.get("/token/{token}")
@@ -58,7 +60,7 @@ async def compute(microseconds: int) -> str:
 @app.get("/sleep/{milliseconds}")
 async def sleep(milliseconds: int) -> str:
     """Holds its loop without using a core."""
-    time.sleep(milliseconds / 1e3)
+    time.sleep(milliseconds / 1e3)  # noqa: ASYNC251 - that is what this row measures
     return "slept"
 
 

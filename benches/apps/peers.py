@@ -1,6 +1,6 @@
 """The peers' hello: a raw ASGI and a raw RSGI callable with everything encoded beforehand.
 
-This is the fastest a peer can be asked to be. The app's header fields are those of ours; granian adds one of its own.
+This is the fastest a peer can be asked to be. The header fields are ours; granian adds one.
 """
 
 import asyncio

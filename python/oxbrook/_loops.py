@@ -1,7 +1,7 @@
 """Worker loops: one thread, one asyncio loop and one worker of the engine each.
 
-Invariant: a loop's thread is no daemon and is joined by the server; what its worker owes is settled on it before
-it ends, also when the loop itself failed.
+Invariant: a loop's thread is no daemon and is joined by the server; what its worker owes is settled on it
+before it ends, also when the loop itself failed.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class WorkerLoop:
             raise self.error
 
     def stop(self, grace: float) -> None:
-        """Cancel what still runs and end; handlers have `grace` seconds for their `finally`. From any thread."""
+        """Cancel what runs and end; handlers have `grace` seconds for their `finally`. From any thread."""
         self._grace = grace
         loop, stopping = self._loop, self._stopping
         if loop is not None and stopping is not None:

@@ -3,7 +3,7 @@
 asyncio's own turn costs more than a small handler, so a wake that brings only requests does not take one: the
 pump runs inside `select()`, which comes back when asyncio has something to do.
 
-Invariant: what a loop may rely on of `selectors.EpollSelector` holds here too; only where the time goes differs.
+Invariant: what a loop may rely on of `selectors.EpollSelector` holds here too; only the time goes elsewhere.
 """
 
 from __future__ import annotations
