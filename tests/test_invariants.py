@@ -132,7 +132,8 @@ def test_invariant_6_what_rust_validated_python_accepts(caplog: pytest.LogCaptur
     app = App()
     types: dict[str, Any] = {
         "str": str, "int": int, "float": float, "bool": bool, "uuid": uuid.UUID, "date": date,
-        "datetime": datetime, "decimal": Decimal, "colour": Colour, "level": Level, "literal": Literal["a", 1],
+        "datetime": datetime, "decimal": Decimal, "colour": Colour, "level": Level,
+        "literal": Literal["a", 1],
     }  # fmt: skip
 
     def register(name: str, kind: Any) -> None:

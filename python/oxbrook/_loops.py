@@ -23,7 +23,7 @@ NO_SIGNALS = "worker loops do not run on the main thread: handle signals in the 
 class StockLoop(asyncio.SelectorEventLoop):
     """asyncio's own loop, which refuses signal handlers in words that help."""
 
-    def add_signal_handler(self, *_args: object) -> NoReturn:  # type: ignore[override]
+    def add_signal_handler(self, *_args: object) -> NoReturn:
         raise RuntimeError(NO_SIGNALS)
 
 
@@ -32,7 +32,7 @@ def uvloop_loop() -> asyncio.AbstractEventLoop:
     import uvloop
 
     class UvLoop(uvloop.Loop):
-        def add_signal_handler(self, *_args: object) -> NoReturn:  # type: ignore[override]
+        def add_signal_handler(self, *_args: object) -> NoReturn:
             raise RuntimeError(NO_SIGNALS)
 
     return UvLoop()

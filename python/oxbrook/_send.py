@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 async def send_stream(source: AsyncIterable[object], outlet: Outlet, declared: int | None) -> None:
     """Send every piece of `source`; `declared` is the length its headers promise, in bytes.
 
-    Raises: what the source raises; ValueError when it gives more or less than it declared; TypeError for an item
-    that is neither bytes nor text. The caller then breaks the connection off.
+    Raises: what the source raises; ValueError when it gives more or less than it declared; TypeError for an
+    item that is neither bytes nor text. The caller then breaks the connection off.
     """
     iterator = aiter(source)
     sent = 0
