@@ -151,6 +151,22 @@ fn a_service_that_panics_or_forgets_its_request_costs_that_request_alone() {
 }
 
 #[test]
+fn a_service_that_panics_while_taking_a_notice_leaves_no_connection_behind() {
+    let site = Site::start(ServerOptions::default());
+    site.desk.panic_on_notices();
+    for _ in 0..3 {
+        let mut client = site.connect();
+        client.send("GET /hold HTTP/1.1\r\nHost: a\r\n\r\n");
+        let held = site.desk.held();
+        assert!(held.responder.begin(support::loop_id()));
+        drop(client);
+        site.wait_until("it has closed", |running| running.connections() == 0);
+    }
+    assert_eq!(site.connect().get("/hello").status, 200);
+    site.finish();
+}
+
+#[test]
 fn an_answer_whose_head_http_forbids_is_never_sent() {
     let site = Site::start(ServerOptions::default());
     let mut client = site.connect();

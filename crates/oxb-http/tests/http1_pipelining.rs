@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::time::Duration;
+
 use oxb_http::options::ServerOptions;
 use oxb_http::reply::Reply;
 use support::{SOON, Site, post, post_chunked};
@@ -36,8 +38,11 @@ fn mixed() -> (Vec<u8>, Vec<u16>) {
 
 #[test]
 fn r05_both_pipelined_requests_are_answered_though_the_second_runs_longer_than_the_idle_timeout() {
-    let site = Site::start(ServerOptions { keep_alive_timeout: SOON, ..ServerOptions::default() });
+    // Long enough to send the next requests within it, on a machine under load.
+    let keep_alive_timeout = Some(Duration::from_secs(1));
+    let site = Site::start(ServerOptions { keep_alive_timeout, ..ServerOptions::default() });
     let mut client = site.connect();
+    assert_eq!(client.get("/hello").status, 200, "from here on it has been idle once");
     client.send([get("/hello"), get("/hold?1"), get("/hold?2")].concat());
     assert_eq!(client.answer().text(), "/hello");
     for _ in 0..2 {
@@ -147,6 +152,26 @@ fn nothing_behind_the_last_request_is_answered_and_the_last_answer_arrives() {
         }
     }
     assert_eq!(client.answer().text(), "last");
+}
+
+/// What arrives at a closed socket resets it, and that takes the answer away (RFC 9112 section 9.6).
+#[cfg(feature = "harness")]
+#[test]
+fn r11_a_connection_the_server_ends_is_read_from_until_its_client_has_closed() {
+    let close = "GET /hello HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".as_bytes().to_vec();
+    let stray = [close.clone(), b"stray".to_vec()].concat();
+    for (request, lingers) in [
+        (get("/last"), true),
+        (b"not HTTP\r\n\r\n".to_vec(), true),
+        (stray, true),
+        // The client said that it sends no more.
+        (close, false),
+    ] {
+        let (mut hand, _) = support::ByHand::new(ServerOptions::default());
+        hand.give(&request);
+        assert!(!hand.is_open && hand.harness.is_shut());
+        assert_eq!(hand.harness.turn(), lingers, "{}", support::show(&request));
+    }
 }
 
 #[test]

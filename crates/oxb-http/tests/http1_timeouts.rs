@@ -54,7 +54,9 @@ fn a_head_that_comes_byte_by_byte_is_bounded_from_its_first_byte_to_its_end() {
 
 #[test]
 fn an_idle_connection_is_closed_and_an_empty_line_behind_a_request_changes_nothing() {
-    let site = Site::start(ServerOptions { keep_alive_timeout: SOON, ..ServerOptions::default() });
+    let options =
+        ServerOptions { header_timeout: None, keep_alive_timeout: SOON, ..ServerOptions::default() };
+    let site = Site::start(options);
     for behind in ["", "\r\n", "\r\n\r\n"] {
         let mut client = site.connect();
         client.send(format!("GET /hello HTTP/1.1\r\nHost: a\r\n\r\n{behind}"));

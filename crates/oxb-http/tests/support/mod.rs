@@ -45,7 +45,6 @@ struct Seen {
     requests: Vec<(String, String, Bytes)>,
     held: Vec<Held>,
     notices: Vec<Notice>,
-    panics_on_notice: bool,
 }
 
 /// The service.
@@ -54,12 +53,18 @@ pub(crate) struct Desk {
     seen: Mutex<Seen>,
     changed: Condvar,
     is_full: AtomicBool,
+    panics_on_notices: AtomicBool,
 }
 
 impl Desk {
     /// From now on every loop is full, or no longer.
     pub(crate) fn set_full(&self, is_full: bool) {
         self.is_full.store(is_full, Ordering::SeqCst);
+    }
+
+    /// From now on every notice makes the service panic.
+    pub(crate) fn panic_on_notices(&self) {
+        self.panics_on_notices.store(true, Ordering::SeqCst);
     }
 
     /// Targets handed over so far.
@@ -180,6 +185,7 @@ impl Service for Desk {
     }
 
     fn notify(&self, notice: Notice) {
+        assert!(!self.panics_on_notices.load(Ordering::SeqCst), "a service that panics");
         self.lock().notices.push(notice);
         self.changed.notify_all();
     }
