@@ -52,8 +52,3 @@ def serve(run: Run, write: Callable[[str, str], Path]) -> Callable[..., Command]
         return run("run", "main:app", "--port", "0", *arguments, environ=environ)
 
     return start
-
-
-def pytest_make_parametrize_id(val: object) -> str | None:
-    """Name a value without a text of its own by its type: parallel runs must agree on every test's name."""
-    return type(val).__name__ if " at 0x" in repr(val) else None
