@@ -14,7 +14,7 @@ use super::options::Options;
 use super::provision::Kit;
 use super::report::{Bar, Limit, Run, shown, table};
 use super::rounds::{Shuffle, generate, median};
-use super::server::{Running, Server, free_port, get};
+use super::server::{Running, Server, as_installed, free_port, get};
 
 const MIB: f64 = 1_048_576.0;
 
@@ -144,10 +144,11 @@ pub(crate) fn start(options: &Options) -> Result<(), Error> {
 
 /// A start under the same wrapper as the server's, so that only the program differs.
 fn import_time(ours: &super::provision::Ours, kit: &Kit) -> Result<f64, Error> {
+    let mut import = Command::new(&kit.generator);
+    import.arg("exec").arg("--").arg(&ours.python).args(["-c", "import asyncio"]);
+    as_installed(&mut import);
     let begin = Instant::now();
-    process::output(
-        Command::new(&kit.generator).arg("exec").arg("--").arg(&ours.python).args(["-c", "import asyncio"]),
-    )?;
+    process::output(&mut import)?;
     Ok(begin.elapsed().as_secs_f64() * 1e3)
 }
 

@@ -128,11 +128,10 @@ impl Server {
         }
         command
             .current_dir(workspace::root().join("benches/apps"))
-            // The apps' byte code is kept, but not in the tree.
-            .env("PYTHONPYCACHEPREFIX", workspace::target().join("bench/pycache"))
             .stdin(Stdio::null())
             .stdout(output.try_clone().context(doing)?)
             .stderr(output);
+        as_installed(&mut command);
         Ok(command)
     }
 
@@ -249,6 +248,13 @@ impl Drop for Running {
         let _ = stop.args(["stop", "--pid", &id]).stdout(Stdio::null()).status();
         let _ = self.child.wait();
     }
+}
+
+/// Byte code is compiled once and kept, but not in the tree; whatever the shell of this run says.
+pub(crate) fn as_installed(command: &mut Command) {
+    command
+        .env("PYTHONPYCACHEPREFIX", workspace::target().join("bench/pycache"))
+        .env_remove("PYTHONDONTWRITEBYTECODE");
 }
 
 /// A port nobody listens on at this moment.
