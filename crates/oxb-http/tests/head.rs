@@ -81,6 +81,7 @@ fn a_head_that_keeps_the_rules_reads_as_it_was_meant() {
         ("GET / HTTP/1.1\r\nHost: [::1]:8000\r\n\r\n", "GET / None keep"),
         ("GET / HTTP/1.1\r\nHost: a.b-c_d~e:\r\n\r\n", "GET / None keep"),
         ("GET / HTTP/1.1\r\nHost: caf%C3%A9\r\n\r\n", "GET / None keep"),
+        ("GET / HTTP/1.1\r\nHost: %41b%42:1\r\n\r\n", "GET / None keep"),
         ("GET / HTTP/1.1\r\nHost: \t a \t\r\n\r\n", "GET / None keep"),
         ("GET / HTTP/1.0\r\n\r\n", "GET / None"),
         // Targets (RFC 9112 §3.2).
@@ -194,6 +195,10 @@ fn a_head_that_breaks_a_rule_is_refused_with_its_status() {
         ("GET / HTTP/1.1\r\nHost: [::1\r\n\r\n", "400 bad Host field"),
         ("GET / HTTP/1.1\r\nHost: []\r\n\r\n", "400 bad Host field"),
         ("GET / HTTP/1.1\r\nHost: a%4\r\n\r\n", "400 bad Host field"),
+        ("GET / HTTP/1.1\r\nHost: a%4g\r\n\r\n", "400 bad Host field"),
+        ("GET / HTTP/1.1\r\nHost: [a%41]\r\n\r\n", "400 bad Host field"),
+        ("GET / HTTP/1.1\r\nHost: [::1]x\r\n\r\n", "400 bad Host field"),
+        ("GET / HTTP/1.1\r\nHost: a:1:2\r\n\r\n", "400 bad Host field"),
         // Line ends, folding, control characters.
         ("GET / HTTP/1.1\nHost: a\r\n\r\n", "400 bare LF in head"),
         ("GET / HTTP/1.1\r\nHost: a\n\r\n", "400 bare LF in head"),

@@ -70,48 +70,48 @@ fn authority_start(target: &[u8]) -> Option<usize> {
 
 /// Whether this is `uri-host [ ":" port ]` (RFC 3986 §3.2.2) with a host that is not empty.
 pub(super) fn is_host(value: &[u8]) -> bool {
-    if value.first() == Some(&b'[') {
-        let Some(close) = memchr::memchr(b']', value) else { return false };
-        let literal = &value[1..close];
-        return !literal.is_empty()
-            && literal.iter().all(|&byte| is_name_byte(byte) && byte != b'%' || byte == b':')
-            && is_port(&value[close + 1..]);
+    match value {
+        [] | [b':', ..] => return false,
+        [b'[', rest @ ..] => {
+            let Some(close) = memchr::memchr(b']', rest) else { return false };
+            let literal = &rest[..close];
+            let is_literal = literal.iter().all(|&byte| byte == b':' || IS_NAME_BYTE[usize::from(byte)]);
+            return !literal.is_empty() && is_literal && is_port(&rest[close + 1..]);
+        }
+        _ => {}
     }
-    let end = memchr::memchr(b':', value).unwrap_or(value.len());
-    end > 0 && is_registered_name(&value[..end]) && is_port(&value[end..])
+    let mut rest = value;
+    loop {
+        let plain_len = rest.iter().position(|&byte| !IS_NAME_BYTE[usize::from(byte)]).unwrap_or(rest.len());
+        rest = match &rest[plain_len..] {
+            [b'%', high, low, after @ ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => after,
+            port => return is_port(port),
+        };
+    }
 }
 
-fn is_registered_name(name: &[u8]) -> bool {
-    let mut rest = name;
-    while let Some((&byte, tail)) = rest.split_first() {
-        if !is_name_byte(byte) {
-            return false;
-        }
-        rest = tail;
-        if byte == b'%' {
-            match tail {
-                [high, low, after @ ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
-                    rest = after
-                }
-                _ => return false,
-            }
-        }
+/// unreserved and sub-delims. A table: this is asked for every byte of every Host field.
+static IS_NAME_BYTE: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = (byte as u8).is_ascii_alphanumeric();
+        byte += 1;
     }
-    true
-}
-
-/// unreserved, sub-delims, and the `%` of a percent-encoded byte.
-fn is_name_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric()
-        || matches!(byte, b'-' | b'.' | b'_' | b'~' | b'%' | b'!' | b'$' | b'&' | b'\'' | b'(' | b')')
-        || matches!(byte, b'*' | b'+' | b',' | b';' | b'=')
-}
+    let others = b"-._~!$&'()*+,;=";
+    let mut index = 0;
+    while index < others.len() {
+        table[others[index] as usize] = true;
+        index += 1;
+    }
+    table
+};
 
 /// Nothing, or a colon and digits, perhaps none (RFC 3986 §3.2.3).
 fn is_port(value: &[u8]) -> bool {
-    match value.split_first() {
-        None => true,
-        Some((&b':', port)) => port.iter().all(u8::is_ascii_digit),
-        Some(_) => false,
+    match value {
+        [] => true,
+        [b':', port @ ..] => port.iter().all(u8::is_ascii_digit),
+        _ => false,
     }
 }
