@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,6 +13,11 @@ import pytest
 from tests.support import Command
 
 Run = Callable[..., Command]
+
+# A shell's background job is started with SIGINT ignored, and every child would inherit that: tests of Ctrl-C
+# would then wait for nothing. A handler of ours is the default again in what we start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
