@@ -10,7 +10,23 @@ from oxbrook._options import ServerOptions
 from oxbrook._responses import Response
 from oxbrook._state import State
 
-T = TypeVar("T")
+__all__ = [
+    "Context",
+    "Engine",
+    "Outlet",
+    "Param",
+    "Poll",
+    "Request",
+    "Route",
+    "Worker",
+    "check_path",
+    "encode_json",
+    "probe",
+    "shape",
+    "status_title",
+]
+
+_T = TypeVar("_T")
 
 # json.rs
 
@@ -109,7 +125,7 @@ class Request:
     @overload
     def header(self, name: str, default: None = None) -> str | None: ...
     @overload
-    def header(self, name: str, default: T) -> str | T:
+    def header(self, name: str, default: _T) -> str | _T:
         """The first value of that header, any case of `name`; `default` when absent or not text."""
 
 # route.rs

@@ -124,6 +124,7 @@ impl Worker {
 /// Adds this file's names to the extension module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Worker>()?;
+    module.add_class::<stream::Outlet>()?;
     #[cfg(target_os = "linux")]
     module.add_class::<poll::Poll>()?;
     tasks::register_coroutine(module.py())
