@@ -2,9 +2,12 @@
 //!
 //! **Invariant:** every ratio is between medians of the same run.
 
+use std::process::Command;
+
 use serde_json::{Value, json};
 
 use crate::error::Error;
+use crate::process;
 
 use super::machine::cpus;
 use super::options::Options;
@@ -206,9 +209,26 @@ pub(crate) fn builds(options: &Options) -> Result<(), Error> {
     run.finish(&measured, &bars, Value::Null)
 }
 
-/// Turns of the loop of `/spin` and the least speed-up of two loops. Turns, not time by the clock: a handler that
-/// waits for a core would look as if it computed meanwhile. 20,000 are about 376 us, 266,000 about 5 ms.
-const WORKS: [(&str, u64, f64); 2] = [("20,000 turns", 20_000, 1.7), ("266,000 turns", 266_000, 1.9)];
+/// Turns of the loop of `/spin`, some hundred microseconds.
+const SPIN: u64 = 20_000;
+
+/// Turns that take 5 ms on this interpreter and machine. Turns, not time by the clock: a handler that only waits for a
+/// core would look as if it computed meanwhile.
+fn five_milliseconds(ours: &Ours) -> Result<u64, Error> {
+    let question = "import time
+def spin(count):
+    total = 0
+    for number in range(count):
+        total += number
+    return total
+def taken():
+    begin = time.perf_counter()
+    spin(20000)
+    return time.perf_counter() - begin
+print(int(20000 * 0.005 / min(taken() for _ in range(300))))";
+    let text = process::output(Command::new(&ours.python).args(["-I", "-c", question]))?;
+    text.trim().parse().map_err(|_| Error::failed(format!("not a number of turns: {text}")))
+}
 
 /// A handler that computes, one loop against several.
 pub(crate) fn cpu(options: &Options) -> Result<(), Error> {
@@ -216,9 +236,12 @@ pub(crate) fn cpu(options: &Options) -> Result<(), Error> {
     let run = Run::begin("cpu", options, &kit)?;
     let connections = options.connections(32);
     let mut rows = Vec::new();
+    let mut turns = Vec::new();
     for ours in &kit.ours {
+        let works = [("20,000 turns", SPIN), ("5 ms", five_milliseconds(ours)?)];
+        turns.push(json!({ "python": ours.tag, "turns_of_5_ms": works[1].1 }));
         for workers in if ours.is_free_threaded { loop_ladder() } else { vec![1] } {
-            for (what, turns, _) in WORKS {
+            for (what, turns) in works {
                 rows.push(Row {
                     path: format!("/spin/{turns}"),
                     body: (turns * (turns - 1) / 2).to_string(),
@@ -236,7 +259,7 @@ pub(crate) fn cpu(options: &Options) -> Result<(), Error> {
     let mut bars = Vec::new();
     let mut ceilings = Vec::new();
     for ours in kit.ours.iter().filter(|ours| ours.is_free_threaded) {
-        for (what, _, least) in WORKS {
+        for (what, least) in [("20,000 turns", 1.7), ("5 ms", 1.9)] {
             let one = find(&measured, &format!("{what}, {}", named(ours, 1, "asyncio")));
             // All cores, divided by what one request takes of server and generator together.
             let cost = of(one, CPU).zip(of(one, GENERATOR_CPU)).map(|(server, generator)| server + generator);
@@ -258,7 +281,7 @@ pub(crate) fn cpu(options: &Options) -> Result<(), Error> {
             }
         }
     }
-    run.finish(&measured, &bars, json!({ "ceilings": ceilings }))
+    run.finish(&measured, &bars, json!({ "ceilings": ceilings, "turns": turns }))
 }
 
 /// The name of a row of ours.
