@@ -3,7 +3,7 @@
 from asyncio import AbstractEventLoop, Future, Task
 from collections.abc import Callable, Coroutine, Iterable
 from selectors import SelectorKey
-from typing import TypeVar, final, overload
+from typing import TypeVar, final, overload, type_check_only
 
 from oxbrook._app import App
 from oxbrook._options import ServerOptions
@@ -197,6 +197,7 @@ class Poll:
         """As `selectors.EpollSelector.select`; `timeout` in seconds."""
 
 @final
+@type_check_only  # made in Rust alone, and not a name of the module
 class Outlet:
     """Where the pieces of a stream go."""
 
