@@ -3,7 +3,7 @@
 from asyncio import AbstractEventLoop, Future, Task
 from collections.abc import Callable, Coroutine, Iterable
 from selectors import SelectorKey
-from typing import TypeVar, final, overload, type_check_only
+from typing import TypeVar, final, overload
 
 from oxbrook._app import App
 from oxbrook._options import ServerOptions
@@ -13,6 +13,7 @@ from oxbrook._state import State
 __all__ = [
     "Context",
     "Engine",
+    "Outlet",
     "Outlet",
     "Param",
     "Poll",
@@ -197,7 +198,6 @@ class Poll:
         """As `selectors.EpollSelector.select`; `timeout` in seconds."""
 
 @final
-@type_check_only  # made in Rust alone, and not a name of the module
 class Outlet:
     """Where the pieces of a stream go."""
 
