@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::environment::Environment;
 use crate::error::Error;
 use crate::process;
+use crate::workspace;
 
 /// Formats and lints of everything but the extension.
 pub(super) fn check(root: &Path) -> Result<(), Error> {
@@ -22,7 +23,12 @@ pub(super) fn check(root: &Path) -> Result<(), Error> {
     let fuzz = root.join("fuzz");
     if fuzz.join("Cargo.toml").is_file() {
         cargo(&fuzz, &["fmt", "--check"])?;
-        clippy(&fuzz, &[])?;
+        let mut command = clippy_command(&fuzz, &[]);
+        // A workspace of its own would build beside its manifest.
+        command.env("CARGO_TARGET_DIR", workspace::target().join("fuzz-lint"));
+        // Nothing is linked here, so the engine in C++ need not be compiled.
+        command.env("CUSTOM_LIBFUZZER_PATH", workspace::target().join("libunlinked.a"));
+        process::run(&mut command)?;
     }
     let mut doc = process::cargo();
     doc.args(["doc", "--quiet", "--workspace", "--exclude", "oxb-py", "--no-deps"]);
