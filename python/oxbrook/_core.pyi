@@ -14,7 +14,6 @@ __all__ = [
     "Context",
     "Engine",
     "Outlet",
-    "Outlet",
     "Param",
     "Poll",
     "Request",
