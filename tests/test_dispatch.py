@@ -234,6 +234,22 @@ def test_a_stream_waits_for_its_reader_and_is_closed_when_the_reader_leaves() ->
         assert closed.wait(10)
 
 
+def test_a_stream_of_a_blocking_handler_is_sent_on_its_loop() -> None:
+    app = App()
+
+    @app.get("/", blocking=True)
+    def stream() -> Stream:
+        async def pieces() -> AsyncIterator[str]:
+            yield threading.current_thread().name
+            await asyncio.sleep(0.001)
+            yield " end"
+
+        return Stream(pieces())
+
+    with TestClient(app, workers=1) as client:
+        assert [client.get("/").text for _ in range(3)] == ["oxbrook-worker-0 end"] * 3
+
+
 def test_answers_come_in_the_order_of_their_handlers_and_not_with_the_slowest() -> None:
     app = App()
 

@@ -27,6 +27,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::intern;
 use pyo3::prelude::*;
 
+use self::blocking::PendingStream;
 use self::desk::{Desk, Pumped};
 use self::job::Loops;
 use self::owned::Owned;
@@ -53,6 +54,16 @@ impl Worker {
             Some(desk) => desk.get(),
             None => Err(PyRuntimeError::new_err("this worker was not started")),
         }
+    }
+
+    /// Begins a stream that a blocking handler returned. The loop calls it, outside any Task.
+    fn begin_stream(slf: &Bound<'_, Self>, stream: PendingStream) -> PyResult<()> {
+        let desk = slf.get().desk()?;
+        desk.put_stream(stream);
+        if Self::pump_reported(slf, desk) != Pumped::Dry {
+            desk.queue.rearm();
+        }
+        Ok(())
     }
 
     /// Runs turns until nothing waits or the loop is due. An error of ours is reported, not raised: it must not

@@ -6,6 +6,7 @@
 //! Invariant 12 of ARCHITECTURE.md: a turn takes one job at a time and yields after 64 jobs or 500 us.
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use oxb_core::{LoopId, Micros, Taken, Worker as Queue, clock};
@@ -14,7 +15,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 
 use super::Worker;
-use super::blocking::BlockingCall;
+use super::blocking::{BlockingCall, PendingStream};
 use super::context::Context;
 use super::door::Door;
 use super::job::{Job, Loops, Owed};
@@ -56,6 +57,8 @@ pub(crate) struct Desk {
     loops: Arc<Loops>,
     /// A job taken from another loop, before any of the own queue.
     in_hand: RefCell<Option<Taken<Job>>>,
+    /// Streams that blocking handlers returned.
+    streams: RefCell<VecDeque<PendingStream>>,
     idle: RefCell<Vec<Py<Spare>>>,
     seats: RefCell<Vec<Option<Py<Spare>>>>,
     free_seats: RefCell<Vec<u32>>,
@@ -85,6 +88,7 @@ impl Desk {
             is_shared: loops.loop_count() > 1,
             loops,
             in_hand: RefCell::new(None),
+            streams: RefCell::new(VecDeque::new()),
             idle: RefCell::new(Vec::new()),
             seats: RefCell::new(Vec::new()),
             free_seats: RefCell::new(Vec::new()),
@@ -116,6 +120,19 @@ impl Desk {
         taken
     }
 
+    pub(super) fn next_stream(&self) -> Option<PendingStream> {
+        self.streams.borrow_mut().pop_front()
+    }
+
+    /// A blocking handler returned a stream, which is sent on this loop.
+    pub(super) fn put_stream(&self, stream: PendingStream) {
+        if self.is_stopped.get() {
+            stream.held.answer.abandon(&self.loops);
+        } else {
+            self.streams.borrow_mut().push_back(stream);
+        }
+    }
+
     /// Runs one turn. Called outside any Task: by the loop's reader callback or inside our selector.
     pub(super) fn pump(&self, py: Python<'_>, worker: &Bound<'_, Worker>) -> PyResult<Pumped> {
         if self.is_stopped.get() {
@@ -140,7 +157,7 @@ impl Desk {
             while let Some(notice) = self.queue.pop_note() {
                 self.notify(py, &notice)?;
             }
-            if self.in_hand.borrow().is_none() && !self.queue.has_work() {
+            if self.in_hand.borrow().is_none() && self.streams.borrow().is_empty() && !self.queue.has_work() {
                 return Ok(Pumped::Dry);
             }
             if self.jobs_left.get() == 0 {
@@ -273,6 +290,9 @@ impl Desk {
     /// After the stop: what is still queued is refused, so that nothing is left to look at.
     fn turn_away(&self) {
         while self.queue.pop_note().is_some() {}
+        while let Some(stream) = self.next_stream() {
+            stream.held.answer.abandon(&self.loops);
+        }
         while let Some(taken) = self.in_hand.take().or_else(|| self.queue.pop()) {
             taken.job.responder.overloaded();
             self.loops.release(taken.slot);
@@ -283,15 +303,16 @@ impl Desk {
     pub(super) fn to_pool(
         &self,
         py: Python<'_>,
+        worker: &Py<Worker>,
         plan: &Arc<Plan>,
         asked: Asked,
         owed: Owed,
         context: Context,
     ) {
         let call = BlockingCall::new(
+            worker.clone_ref(py),
+            self.event_loop.clone_ref(py),
             Arc::clone(plan),
-            Arc::clone(&self.site),
-            Arc::clone(&self.loops),
             asked,
             owed,
             context,

@@ -11,6 +11,8 @@ use oxb_http::reply::Reply;
 use oxb_http::request::Request;
 use oxb_http::service::Notice;
 
+use super::context::Context;
+use super::plan::{Asked, Plan};
 use super::stream::Streaming;
 
 /// What an I/O thread hands to a loop: Rust data only (invariant 1).
@@ -42,6 +44,14 @@ impl Owed {
         drop(self.responder);
         loops.release(self.slot);
     }
+}
+
+/// A job that suspended.
+pub(crate) struct Held {
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) asked: Asked,
+    pub(crate) context: Context,
+    pub(crate) answer: Answer,
 }
 
 /// How far the answer of a suspended job is.

@@ -22,12 +22,12 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use super::Worker;
-use super::context::Context;
+use super::blocking::PendingStream;
 use super::desk::Desk;
 use super::door::Door;
-use super::job::{Answer, Job, Owed};
+use super::job::{Answer, Held, Job, Owed};
 use super::owned::Owned;
-use super::plan::{Asked, Kind, Plan};
+use super::plan::{Asked, Kind};
 use super::stream::Streaming;
 use crate::reply::{Outcome, to_reply};
 
@@ -45,14 +45,6 @@ enum Phase {
     Ending,
     /// The Task ended.
     Ended,
-}
-
-/// A job that suspended.
-struct Held {
-    plan: Arc<Plan>,
-    asked: Asked,
-    context: Context,
-    answer: Answer,
 }
 
 struct State {
@@ -243,6 +235,15 @@ impl State {
     /// Takes jobs until the queue is empty, the turn is spent, or one suspends. Returns what the Task awaits.
     fn drain(&self, py: Python<'_>, desk: &Desk, slf: &Bound<'_, Spare>) -> PyResult<Option<Py<PyAny>>> {
         let loops = &self.worker.get().loops;
+        while let Some(PendingStream { held, outcome }) = desk.next_stream() {
+            if let Some(awaited) = self.begin_stream(py, desk, held, outcome) {
+                return Ok(Some(awaited));
+            }
+            if self.is_marked(py, desk) {
+                self.leave(desk);
+                return Ok(None);
+            }
+        }
         // Invariant 12: one job at a time.
         while let Some(Taken { job, slot, late, .. }) = desk.next_job() {
             let Job { request, responder } = job;
@@ -282,7 +283,7 @@ impl State {
             }
         };
         if plan.kind == Kind::Blocking {
-            desk.to_pool(py, plan, asked, owed, context);
+            desk.to_pool(py, &self.worker, plan, asked, owed, context);
             return None;
         }
         let sent = {
