@@ -129,7 +129,8 @@ class ServerHandle:
             engine.stop_loops()
             self._end(loops)
             engine.close()
-            pool.close(timeout=0.0)
+            # Idle threads end at once; one that still runs a handler is left behind after a second.
+            pool.close(timeout=1.0)
         for loop in loops:
             if loop.error is not None:
                 raise loop.error
