@@ -120,6 +120,14 @@ impl Desk {
         taken
     }
 
+    /// A resumed job finished: its spare may take one waiting job in the same step. No more, or a turn of the loop
+    /// that resumes many would put off its timers (invariant 12).
+    #[inline]
+    pub(super) fn allow_one(&self) {
+        self.jobs_left.set(u32::from(!self.is_stopped.get()));
+        self.turn_ends.set(Micros(u64::MAX));
+    }
+
     pub(super) fn next_stream(&self) -> Option<PendingStream> {
         self.streams.borrow_mut().pop_front()
     }

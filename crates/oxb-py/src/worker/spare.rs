@@ -399,15 +399,20 @@ impl State {
                 None
             }
         };
-        desk.step_ends();
         if awaited.is_some() {
+            desk.step_ends();
             return Ok(awaited);
         }
         if self.is_marked(py, desk) || !desk.wants_idle() {
+            desk.step_ends();
             self.leave(desk);
             return Ok(None);
         }
-        Ok(Some(self.park(py, desk, slf)))
+        // The place that became free is taken at once: going to the door and back costs more than many a handler.
+        desk.allow_one();
+        let next = self.drain(py, desk, slf);
+        desk.step_ends();
+        next
     }
 
     /// A job that suspended before returned a value; may yield again when that is a stream.
