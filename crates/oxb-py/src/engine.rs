@@ -18,6 +18,7 @@ use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 
+use crate::allocator;
 use crate::bridge::Bridge;
 use crate::errors;
 use crate::route::Route;
@@ -147,6 +148,7 @@ impl Engine {
         send_stream: Py<PyAny>,
         submit: Py<PyAny>,
     ) -> PyResult<Self> {
+        allocator::give_large_buffers_back();
         let plans = routes.iter().enumerate().map(|(index, route)| route.get().plan(py, index).map(Arc::new));
         let plans = plans.collect::<PyResult<Vec<_>>>()?;
         let loops = LoopSet::new(&LoopSetOptions {

@@ -6,6 +6,7 @@
 //!
 //! Invariant 1 of ARCHITECTURE.md: no code here that an I/O thread runs attaches to the interpreter.
 
+mod allocator;
 mod bridge;
 mod engine;
 mod errors;
