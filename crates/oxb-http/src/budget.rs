@@ -1,7 +1,8 @@
 //! One budget of bytes for all collected bodies of a server.
 //!
 //! Invariant 10 of ARCHITECTURE.md: bodies are bounded in sum. A body that does not fit waits (its socket is
-//! left unread) until others end; the connection bounds that wait.
+//! left unread) until others end; the connection bounds that wait. Where every taken byte belongs to a body that
+//! waits, no wait would ever end: the body that would complete that circle is refused instead.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -12,13 +13,21 @@ use std::task::Waker;
 pub(crate) struct Budget {
     limit: u64,
     used: AtomicU64,
+    /// Bytes held by bodies that wait for more.
+    stuck: AtomicU64,
     waiting: AtomicUsize,
     wakers: Mutex<Vec<Waker>>,
 }
 
 impl Budget {
     pub(crate) fn new(limit: u64) -> Self {
-        Self { limit, used: AtomicU64::new(0), waiting: AtomicUsize::new(0), wakers: Mutex::new(Vec::new()) }
+        Self {
+            limit,
+            used: AtomicU64::new(0),
+            stuck: AtomicU64::new(0),
+            waiting: AtomicUsize::new(0),
+            wakers: Mutex::new(Vec::new()),
+        }
     }
 
     /// Takes `count` bytes, or none.
@@ -43,6 +52,19 @@ impl Budget {
         // Bytes may have come back before `waiting` said that somebody cares. The waker left behind then is
         // one wake too many, which a connection bears.
         self.take(count)
+    }
+
+    /// A body that holds `held` bytes waits for more. False when all that is taken is held by bodies that wait:
+    /// then none of them would ever go on, and this one is to give up.
+    pub(crate) fn begin_wait(&self, held: u64) -> bool {
+        // SeqCst: of two bodies that close the circle at once the later one sees both.
+        let stuck = self.stuck.fetch_add(held, Ordering::SeqCst) + held;
+        stuck < self.used.load(Ordering::SeqCst)
+    }
+
+    /// The body of `begin_wait` waits no longer.
+    pub(crate) fn end_wait(&self, held: u64) {
+        self.stuck.fetch_sub(held, Ordering::SeqCst);
     }
 
     /// Gives `count` bytes back and wakes those that wait.

@@ -62,6 +62,8 @@ struct Arriving {
     asked: Asked,
     body: Collecting,
     owes_continue: bool,
+    /// Counted by the budget among the bodies that wait.
+    is_waiting: bool,
 }
 
 /// A request that is with the service.
@@ -218,7 +220,15 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         }
         let owes_continue = framing.expects_continue;
         let body = Collecting::new(end, limit);
-        self.phase = Phase::Body(Box::new(Arriving { head, route, values, asked, body, owes_continue }));
+        self.phase = Phase::Body(Box::new(Arriving {
+            head,
+            route,
+            values,
+            asked,
+            body,
+            owes_continue,
+            is_waiting: false,
+        }));
         self.turn_body(cx)
     }
 
@@ -270,6 +280,9 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         let Phase::Body(arriving) = &mut self.phase else { return Turn::Again };
         if !self.socket.pending().is_empty() {
             arriving.owes_continue = false;
+            if std::mem::take(&mut arriving.is_waiting) {
+                self.site.budget.end_wait(arriving.body.reserved.0);
+            }
             match arriving.body.collect(self.socket.pending(), &self.site.budget, cx.waker()) {
                 Ok(Some(step)) => {
                     self.socket.consume(step.consumed);
@@ -279,6 +292,10 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
                     io_thread::with(|io| io.moved(self.seat));
                 }
                 Ok(None) => {
+                    arriving.is_waiting = true;
+                    if !self.site.budget.begin_wait(arriving.body.reserved.0) {
+                        return self.refuse_for_room();
+                    }
                     io_thread::with(|io| io.wait_for(self.seat, Timed::Budget));
                     return Turn::Wait;
                 }
@@ -339,10 +356,10 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         self.break_off(&answer::problem(status, Some(detail)))
     }
 
-    fn forget_body(&mut self) {
-        if let Phase::Body(arriving) = &mut self.phase {
-            self.site.budget.give_back(std::mem::take(&mut arriving.body.reserved.0));
-        }
+    /// The budget has no room for this body and will not have any in time.
+    fn refuse_for_room(&mut self) -> Turn {
+        self.forget_body();
+        self.break_off(&answer::overloaded())
     }
 
     fn turn_discarding(&mut self, cx: &mut Context<'_>) -> Turn {
@@ -643,10 +660,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
     /// The sweep found that what was waited for did not come, and a last look found nothing either.
     fn expire(&mut self, timed: Timed) -> Turn {
         match (timed, &self.phase) {
-            (Timed::Budget, Phase::Body(_)) => {
-                self.forget_body();
-                self.break_off(&answer::overloaded())
-            }
+            (Timed::Budget, Phase::Body(_)) => self.refuse_for_room(),
             (Timed::Body, Phase::Body(_)) => self.break_off_body(408, "request body stalled"),
             _ => Turn::Close,
         }
@@ -686,6 +700,16 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Future for Connection<T> {
 }
 
 impl<T> Connection<T> {
+    /// Gives up what a body that is still coming holds.
+    fn forget_body(&mut self) {
+        if let Phase::Body(arriving) = &mut self.phase {
+            if std::mem::take(&mut arriving.is_waiting) {
+                self.site.budget.end_wait(arriving.body.reserved.0);
+            }
+            self.site.budget.give_back(std::mem::take(&mut arriving.body.reserved.0));
+        }
+    }
+
     /// Nobody waits for the answer any more: a queued request never runs, a running handler is cancelled, unless
     /// its route says otherwise; then it runs on, and only a source of its answer is told that nobody reads it.
     fn give_up(&self) {
@@ -726,6 +750,7 @@ impl<T> Connection<T> {
 impl<T> Drop for Connection<T> {
     fn drop(&mut self) {
         self.give_up();
+        self.forget_body();
         self.site.budget.give_back(self.reserved());
         io_thread::with(|io| io.leave(self.seat));
         self.site.closed();

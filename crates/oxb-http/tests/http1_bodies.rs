@@ -247,6 +247,34 @@ fn invariant_10_a_body_that_never_fits_is_refused_after_the_body_timeout() {
 }
 
 #[test]
+fn invariant_10_bodies_that_would_wait_for_each_other_for_ever_do_not() {
+    let options = ServerOptions {
+        max_body: 100_000,
+        max_buffered: 100_000,
+        body_timeout: None,
+        request_timeout: None,
+        ..ServerOptions::default()
+    };
+    let site = Site::start(options);
+    let mut clients = [site.connect(), site.connect()];
+    let whole = post("/echo", &[b'x'; 60_000]);
+    let cut = whole.len() - 10_000;
+    for client in &mut clients {
+        client.send(&whole[..cut]);
+    }
+    site.wait_until("both are half there", |running| running.buffered() == 100_000);
+    for client in &mut clients {
+        client.send(&whole[cut..]);
+    }
+    // Neither timeout is set: one is refused because both would wait, and the other goes on.
+    let mut statuses = clients.each_mut().map(|client| client.answer().status);
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 503]);
+    drop(clients);
+    site.finish();
+}
+
+#[test]
 fn invariant_10_five_hundred_clients_that_trickle_stay_within_the_budget() {
     const CLIENTS: usize = 500;
     const BODY: usize = 256 * 1024;
