@@ -36,7 +36,7 @@ impl Service for Bridge {
         reason = "the job comes back by value: boxing it would cost every request"
     )]
     fn call(&self, request: Request, responder: Responder) {
-        let job = Job { request, responder };
+        let job = Job { request: Box::new(request), responder };
         match OWED.with_borrow_mut(|owed| self.loops.submit_unwoken(job, owed)) {
             Ok(_) => {}
             Err(SubmitError::Overloaded { job } | SubmitError::Stopping { job }) => {

@@ -18,6 +18,10 @@ pub(crate) fn utf8(text: Borrowed<'_, '_, PyString>, out: &mut Vec<u8>) -> PyRes
     match data(&text)? {
         PyStringData::Ucs1(bytes) => {
             if bytes.is_ascii() {
+                // Exactly: a body with room left over would cost `Bytes` an allocation of its own.
+                if out.is_empty() {
+                    out.reserve_exact(bytes.len());
+                }
                 out.extend_from_slice(bytes);
             } else {
                 out.reserve(bytes.len() + bytes.len() / 2);

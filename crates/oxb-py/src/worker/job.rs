@@ -17,7 +17,8 @@ use super::stream::Streaming;
 
 /// What an I/O thread hands to a loop: Rust data only (invariant 1).
 pub(crate) struct Job {
-    pub(crate) request: Request,
+    /// Boxed: it is some 500 bytes, and a job is moved about ten times between the connection and the handler.
+    pub(crate) request: Box<Request>,
     pub(crate) responder: Responder,
 }
 

@@ -33,7 +33,7 @@ pub(crate) enum Kind {
 )]
 pub(crate) enum Asked {
     /// Not at all; `None` after a failure to show it.
-    Raw(Option<Request>),
+    Raw(Option<Box<Request>>),
     /// As the object the handler got.
     Shown(Py<PyRequest>),
 }
@@ -45,7 +45,7 @@ impl Asked {
         if let Self::Raw(request) = self {
             let request =
                 request.take().ok_or_else(|| PyRuntimeError::new_err("the request was not shown before"))?;
-            *self = Self::Shown(PyRequest::new(py, request, &site.app, &site.state)?);
+            *self = Self::Shown(PyRequest::new(py, *request, &site.app, &site.state)?);
         }
         match self {
             Self::Shown(request) => Ok(request),

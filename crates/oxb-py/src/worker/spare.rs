@@ -269,7 +269,7 @@ impl State {
 
     /// Runs a job to its end or to its first await, whose future is returned.
     #[inline]
-    fn run(&self, py: Python<'_>, desk: &Desk, request: Request, owed: Owed) -> Option<Py<PyAny>> {
+    fn run(&self, py: Python<'_>, desk: &Desk, request: Box<Request>, owed: Owed) -> Option<Py<PyAny>> {
         let Some(plan) = desk.site.plans.get(request.route().index()) else {
             owed.abandon(&self.worker.get().loops);
             return None;

@@ -7,7 +7,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString};
+use pyo3::types::PyDict;
 
 use super::spare::Spare;
 
@@ -17,7 +17,8 @@ pub(crate) struct Tasks {
     options: Py<PyDict>,
     /// `Task.cancelling`, unbound.
     cancelling: Py<PyAny>,
-    callbacks: Py<PyString>,
+    /// `Task._callbacks`: the descriptor itself where there is one.
+    callbacks: Py<PyAny>,
     pub(crate) is_eager: bool,
 }
 
@@ -32,7 +33,7 @@ impl Tasks {
         }
         Ok(Self {
             cancelling: task_type.getattr(intern!(py, "cancelling"))?.unbind(),
-            callbacks: intern!(py, "_callbacks").clone().unbind(),
+            callbacks: task_type.getattr(intern!(py, "_callbacks"))?.unbind(),
             task_type: task_type.unbind(),
             options: options.unbind(),
             is_eager,
@@ -61,7 +62,25 @@ impl Tasks {
             ffi::Py_DECREF(cancelling);
             is_asked
         };
-        is_asked || task.getattr(self.callbacks.bind(py)).is_ok_and(|callbacks| !has_none(&callbacks))
+        is_asked || self.callbacks(task).is_ok_and(|callbacks| !has_none(&callbacks))
+    }
+
+    /// `task._callbacks`, by the descriptor's own function: this is asked after every job, and the look-up of an
+    /// attribute costs several times as much.
+    #[inline]
+    fn callbacks<'py>(&self, task: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let py = task.py();
+        // SAFETY: attached; a type is never null, and `tp_descr_get` takes a descriptor of this type, an instance of
+        // the class it stands in, and may get null for that class. Null is an error set.
+        unsafe {
+            let descriptor = self.callbacks.as_ptr();
+            match (*ffi::Py_TYPE(descriptor)).tp_descr_get {
+                Some(get) if ffi::Py_TYPE(task.as_ptr()) == self.task_type.as_ptr().cast() => {
+                    Bound::from_owned_ptr_or_err(py, get(descriptor, task.as_ptr(), std::ptr::null_mut()))
+                }
+                _ => task.getattr(intern!(py, "_callbacks")),
+            }
+        }
     }
 }
 
