@@ -31,10 +31,6 @@ impl Bridge {
 
 impl Service for Bridge {
     #[inline]
-    #[expect(
-        clippy::result_large_err,
-        reason = "the job comes back by value: boxing it would cost every request"
-    )]
     fn call(&self, request: Request, responder: Responder) {
         let job = Job { request: Box::new(request), responder };
         match OWED.with_borrow_mut(|owed| self.loops.submit_unwoken(job, owed)) {

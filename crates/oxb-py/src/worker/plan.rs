@@ -27,10 +27,6 @@ pub(crate) enum Kind {
 }
 
 /// The request of a job, as far as it was shown to Python.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one a running job, and a box would be one more allocation a request"
-)]
 pub(crate) enum Asked {
     /// Not at all; `None` after a failure to show it.
     Raw(Option<Box<Request>>),
