@@ -50,7 +50,7 @@ def get(path: str) -> bytes:
 
 
 @pytest.mark.parametrize("loops", COUNTS)
-def test_every_request_is_answered_with_its_own_token(loops: int) -> None:
+def test_invariant_5_every_request_is_answered_with_its_own_token(loops: int) -> None:
     app = App()
 
     @app.get("/now/{token}")
@@ -250,7 +250,7 @@ def test_a_stream_of_a_blocking_handler_is_sent_on_its_loop() -> None:
         assert [client.get("/").text for _ in range(3)] == ["oxbrook-worker-0 end"] * 3
 
 
-def test_answers_come_in_the_order_of_their_handlers_and_not_with_the_slowest() -> None:
+def test_invariant_12_no_finished_answer_waits_for_a_slower_handler_behind_it() -> None:
     app = App()
 
     @app.get("/")

@@ -199,7 +199,7 @@ def test_spares_are_used_again_when_nothing_was_left_on_them(serve: Serve) -> No
     assert len({client.get("/slow").json() for _ in range(20)}) == 1
 
 
-def test_what_a_handler_sets_in_its_context_reaches_no_other(serve: Serve) -> None:
+def test_invariant_8_what_a_handler_sets_in_its_context_reaches_no_other(serve: Serve) -> None:
     app = App()
     variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="clean")
 
@@ -349,6 +349,23 @@ def test_a_stream_goes_on_in_the_task_of_its_handler(serve: Serve) -> None:
 
     client = serve(app)
     assert client.get("/").text == "0True1True2True"
+
+
+def test_invariant_8_another_thread_cannot_step_the_task_of_a_loop(serve: Serve) -> None:
+    app = App()
+
+    def step(task: Task) -> str:
+        try:
+            task.get_coro().send(None)
+        except RuntimeError as error:
+            return str(error)
+        return "stepped"
+
+    @app.get("/")
+    async def offer() -> str:
+        return await asyncio.to_thread(step, current())
+
+    assert "another thread" in serve(app).get("/").text
 
 
 def test_a_signal_handler_is_refused_in_words_that_help(serve: Serve) -> None:
