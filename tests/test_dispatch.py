@@ -14,11 +14,12 @@ from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import httpx
 import pytest
 
 from oxbrook import App, Request, Stream
 from oxbrook.testing import TestClient
-from tests.support import eventually
+from tests.support import DEADLINE, eventually
 
 COUNTS = [1, 2]
 
@@ -252,27 +253,39 @@ def test_a_stream_of_a_blocking_handler_is_sent_on_its_loop() -> None:
 
 def test_invariant_12_no_finished_answer_waits_for_a_slower_handler_behind_it() -> None:
     app = App()
+    entered, opened, arrived = threading.Event(), threading.Event(), threading.Event()
 
-    @app.get("/")
-    async def holds() -> str:
-        time.sleep(0.05)  # noqa: ASYNC251 - holds its loop
-        return "held"
+    @app.get("/gate")
+    async def gate() -> bool:
+        entered.set()
+        return opened.wait(DEADLINE)
 
-    with TestClient(app, workers=1) as client:
-        arrivals: list[float] = []
-        with ThreadPoolExecutor(8) as pool:
-            client.get("/")
-            begin = time.monotonic()
+    @app.get("/first")
+    async def first() -> str:
+        return "first"
 
-            def one(_: int) -> None:
-                with socket.create_connection(("127.0.0.1", client.port)) as connection:
-                    connection.sendall(get("/"))
-                    assert connection.recv(4096)
-                    arrivals.append(time.monotonic() - begin)
+    @app.get("/second")
+    async def second() -> bool:
+        # Holds the loop until the client has the first answer: held back with this one's, it never comes.
+        return arrived.wait(DEADLINE / 2)
 
-            list(pool.map(one, range(8)))
-        # Held back until the last was done they would arrive together, 0.4 s after the first was sent.
-        assert min(arrivals) < 0.2 < 0.35 < max(arrivals), arrivals
+    with TestClient(app, workers=1) as client, ThreadPoolExecutor(3) as pool:
+
+        def ask(path: str) -> str:
+            with httpx.Client(base_url=client.base_url, timeout=DEADLINE) as own:
+                return own.get(path).text
+
+        gated = pool.submit(ask, "/gate")
+        assert entered.wait(DEADLINE)
+        # Time for each to be queued behind the gate, in this order, so that one drain takes them.
+        one = pool.submit(ask, "/first")
+        time.sleep(0.5)
+        other = pool.submit(ask, "/second")
+        time.sleep(0.5)
+        opened.set()
+        assert one.result(DEADLINE) == "first"
+        arrived.set()
+        assert (gated.result(DEADLINE), other.result(DEADLINE)) == ("true", "true")
 
 
 @pytest.mark.parametrize("loops", COUNTS)
