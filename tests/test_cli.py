@@ -183,7 +183,8 @@ def test_a_port_that_is_taken_is_said_in_one_line(run: Run, write: Write) -> Non
 
 
 def test_an_interrupt_while_the_app_is_imported_ends_with_0(run: Run, write: Write) -> None:
-    write("main.py", "import time\nprint('importing', flush=True)\nwhile True: time.sleep(60)\n")
+    # Short sleeps: a signal that comes just before one is seen when it ends.
+    write("main.py", "import time\nprint('importing', flush=True)\nwhile True: time.sleep(0.01)\n")
     command = run("run", "main")
     command.out.wait_for("importing")
     assert command.stop(signal.SIGINT) == 0
