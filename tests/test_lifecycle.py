@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import httpx
+import pytest
 
 from tests.support import DEADLINE, Command, eventually
 
@@ -129,6 +131,63 @@ def test_a_stop_under_load_loses_no_request_and_exits_0(serve: Callable[..., Com
         assert load.wrong == []
         assert set(load.answered) == {200}
         assert server.err.text == ""
+
+
+DYING = """
+    import asyncio
+    import sys
+
+    from oxbrook import App
+
+    app = App()
+
+    @app.get("/")
+    async def hello():
+        return "hello"
+
+    @app.get("/cancels")
+    async def cancels():
+        for task in asyncio.all_tasks():
+            if task is not asyncio.current_task():
+                task.cancel()
+        await asyncio.sleep(0.01)
+        return "cancelled"
+
+    @app.get("/task")
+    async def from_task():
+        async def leave():
+            await asyncio.sleep(0.01)
+            sys.exit(0)
+        await asyncio.create_task(leave())
+
+    @app.get("/callback")
+    async def from_callback():
+        asyncio.get_running_loop().call_soon(sys.exit, 0)
+        await asyncio.sleep(1)
+
+    @app.get("/stop")
+    async def stops():
+        asyncio.get_running_loop().stop()
+"""
+
+
+@pytest.mark.parametrize("path", ["/task", "/callback", "/stop"])
+def test_a_loop_that_ends_in_service_ends_the_server_with_an_error(
+    serve: Callable[..., Command], path: str
+) -> None:
+    server = serve(DYING, "--shutdown-grace", "1")
+    with contextlib.suppress(httpx.HTTPError):
+        httpx.get(server.url + path, timeout=DEADLINE)
+    assert server.ended() == 1
+    assert "ended while it served" in server.err.text
+
+
+def test_an_app_that_cancels_every_task_of_its_loop_goes_on_serving(serve: Callable[..., Command]) -> None:
+    server = serve(DYING)
+    for _ in range(3):
+        assert httpx.get(f"{server.url}/cancels", timeout=DEADLINE).text == "cancelled"
+        assert httpx.get(f"{server.url}/", timeout=DEADLINE).text == "hello"
+    assert server.stop() == 0
 
 
 def test_r28_a_stop_waits_for_no_connection_that_has_nothing_in_progress(

@@ -64,6 +64,8 @@ class WorkerLoop:
         self._stopping: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._grace = 0.0
+        self._is_asked_to_stop = False
+        self._is_over = False
         self.thread = threading.Thread(target=self._run, name=f"oxbrook-worker-{index}")
 
     def start(self) -> None:
@@ -79,6 +81,7 @@ class WorkerLoop:
     def stop(self, grace: float) -> None:
         """Cancel what runs and end; handlers have `grace` seconds for their `finally`. From any thread."""
         self._grace = grace
+        self._is_asked_to_stop = True
         loop, stopping = self._loop, self._stopping
         if loop is not None and stopping is not None:
             try:
@@ -106,11 +109,18 @@ class WorkerLoop:
                 try:
                     runner.run(self._main())
                 finally:
+                    self._is_over = True
                     self._settle()
         except BaseException as error:
-            if self.is_up.is_set():
+            if not self.is_up.is_set():
+                self.error = error
+            elif self._is_asked_to_stop:
                 raise
-            self.error = error
+            else:
+                # The app ended it: `loop.stop()`, or a SystemExit out of a task or a callback. Whoever runs
+                # the server has to learn of it: it is no ordinary stop.
+                self.error = RuntimeError(f"{self.thread.name} ended while it served: {error!r}")
+                self.error.__cause__ = error
         finally:
             self.is_up.set()
             self._on_end()
@@ -122,7 +132,16 @@ class WorkerLoop:
         if self._poll is not None:
             self._poll.watch()
         self.is_up.set()
-        await self._stopping.wait()
+        while not self._stopping.is_set():
+            try:
+                await self._stopping.wait()
+            except asyncio.CancelledError:
+                if self._is_over:
+                    raise
+                # An app that cancels every task of its loop does not mean this one.
+                task = asyncio.current_task()
+                if task is not None:
+                    task.uncancel()
         cancelled = self.worker.stop(self._is_polled)
         if cancelled:
             await asyncio.wait(cancelled, timeout=self._grace)
