@@ -8,12 +8,16 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import httpx
 import pytest
 
 from tests.support import DEADLINE, Command, eventually
+
+# Not on free-threaded builds: there uvloop is not installed.
+LOOPS = ["asyncio", *(["uvloop"] if find_spec("uvloop") else [])]
 
 APP = """
     import asyncio
@@ -207,3 +211,194 @@ def test_r28_a_stop_waits_for_no_connection_that_has_nothing_in_progress(
     assert "grace" not in server.err.text
     silent.close()
     idle.close()
+
+
+STUBBORN = """
+    import asyncio
+    import atexit
+    import time
+
+    from oxbrook import App, Stream
+
+    app = App()
+    seen = []
+    kept = []
+    atexit.register(print, "exit functions ran", flush=True)
+
+    async def swallow():
+        while True:
+            try:
+                await asyncio.sleep(600)
+            except BaseException:
+                pass
+
+    async def background():
+        try:
+            await asyncio.sleep(600)
+        finally:
+            seen.append("cancelled")
+            print("tearing down", flush=True)
+            await asyncio.sleep(600)
+
+    @app.get("/swallows")
+    async def swallows():
+        seen.append("began")
+        await swallow()
+
+    @app.get("/task")
+    async def task():
+        kept.append(asyncio.create_task(swallow()))
+        await asyncio.sleep(0)
+        seen.append("began")
+
+    @app.get("/thread")
+    async def thread():
+        seen.append("began")
+        await asyncio.to_thread(time.sleep, 600)
+
+    @app.get("/blocking", blocking=True)
+    def blocking():
+        seen.append("began")
+        time.sleep(600)
+
+    @app.get("/step")
+    async def step():
+        print("began", flush=True)
+        time.sleep(600)
+
+    @app.get("/generator")
+    async def generator():
+        async def endless():
+            try:
+                yield 1
+            finally:
+                await swallow()
+        kept.append(endless())
+        await anext(kept[-1])
+        seen.append("began")
+
+    @app.get("/background")
+    async def start_background():
+        kept.append(asyncio.create_task(background()))
+        await asyncio.sleep(0)
+        seen.append("began")
+
+    @app.get("/wait")
+    async def wait():
+        seen.append("began")
+        await asyncio.sleep(600)
+
+    @app.get("/stream")
+    async def stream():
+        async def source():
+            seen.append("began")
+            yield b"first"
+            await asyncio.sleep(600)
+        return Stream(source())
+
+    @app.get("/seen")
+    async def report():
+        return seen
+"""
+
+
+def ask_in_background(url: str) -> list[httpx.Response]:
+    """Ask once; what was answered appears in the list that is returned."""
+    answers: list[httpx.Response] = []
+
+    def ask() -> None:
+        with contextlib.suppress(httpx.HTTPError):
+            answers.append(httpx.get(url, timeout=600))
+
+    threading.Thread(target=ask, daemon=True).start()
+    return answers
+
+
+def begin(server: Command, path: str) -> list[httpx.Response]:
+    answers = ask_in_background(server.url + path)
+    if path == "/step":
+        server.out.wait_for("began")
+    else:
+        eventually(
+            lambda: httpx.get(f"{server.url}/seen", timeout=DEADLINE).json() == ["began"], "the handler began"
+        )
+    return answers
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("path", ["/swallows", "/task", "/thread", "/blocking", "/step", "/generator"])
+def test_a_stop_ends_whatever_the_app_does(serve: Callable[..., Command], path: str, loop: str) -> None:
+    """Nothing of an app can keep the process: what outlasts the grace is left behind, the status is 0."""
+    server = serve(STUBBORN, "--shutdown-grace", "0.2", "--loop", loop)
+    begin(server, path)
+    assert server.stop() == 0, server.err.text
+    assert server.out.lines[-1] == "exit functions ran"
+    lines = server.err.text.splitlines()
+    assert all(line.startswith("oxbrook: ") for line in lines), lines
+    if path != "/blocking":  # its thread is none of the loop's
+        assert lines[-1] == "oxbrook: 1 worker(s) still tearing down after the shutdown grace"
+
+
+@pytest.mark.parametrize("path", ["/wait", "/swallows", "/background"])
+def test_a_second_stop_signal_ends_the_grace_wherever_it_is_spent(
+    serve: Callable[..., Command], path: str
+) -> None:
+    server = serve(STUBBORN, "--shutdown-grace", "500")
+    begin(server, path)
+    server.process.send_signal(signal.SIGTERM)
+    if path == "/background":
+        server.out.wait_for("tearing down")
+    assert server.stop() == 0, server.err.text
+
+
+def test_a_grace_that_is_over_is_an_answer_to_who_waits_and_no_error_in_the_log(
+    serve: Callable[..., Command],
+) -> None:
+    server = serve(STUBBORN, "--shutdown-grace", "0.2")
+    answers = begin(server, "/wait")
+    with httpx.stream("GET", f"{server.url}/stream", timeout=DEADLINE) as stream:
+        assert next(stream.iter_raw()) == b"first"
+        assert server.stop() == 0
+        with pytest.raises(httpx.RemoteProtocolError):
+            stream.read()
+    assert server.err.text == "oxbrook: shutdown grace expired with 2 request(s) still in flight"
+    eventually(lambda: answers, "the client that waited has an answer")
+    assert answers[0].status_code == 503
+    assert answers[0].headers["connection"] == "close"
+
+
+EARLY = """
+    import atexit
+    import time
+
+    from oxbrook import App
+
+    app = App()
+
+    def last():
+        print("leaving", flush=True)
+        time.sleep(600)
+
+    atexit.register(last)
+    print("importing", flush=True)
+    if {is_slow}:
+        time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("part", ["importing", "leaving"])
+def test_a_stop_signal_ends_with_status_0_before_and_after_the_server_too(
+    serve: Callable[..., Command], part: str, number: signal.Signals
+) -> None:
+    server = serve(EARLY.replace("{is_slow}", str(part == "importing")))
+    if part == "leaving":
+        server.out.wait_for("listening")
+        server.process.send_signal(number)
+    server.out.wait_for(part)
+    server.process.send_signal(number)
+    if part == "importing":
+        server.out.wait_for("leaving")
+        server.process.send_signal(number)
+    assert server.ended() == 0
+    assert server.err.text == ""

@@ -66,6 +66,47 @@ def test_the_task_is_there_before_the_first_await_and_the_same_after_it(serve: S
     assert [client.get("/").json() for _ in range(5)] == [True] * 5
 
 
+def test_a_task_has_the_name_of_its_own_handler_from_the_first_line_on(serve: Serve) -> None:
+    """Also after another handler ran on it, and after one that gave it another name."""
+    app = App()
+
+    async def first() -> list[str]:
+        before = current().get_name()
+        await asyncio.sleep(0)
+        return [before, current().get_name()]
+
+    async def second() -> list[str]:
+        return [current().get_name()]
+
+    async def renames() -> str:
+        current().set_name("mine")
+        return current().get_name()
+
+    async def renames_later() -> str:
+        await asyncio.sleep(0)
+        current().set_name("mine too")
+        return current().get_name()
+
+    for handler in (first, second, renames, renames_later):
+        app.get(f"/{handler.__name__}")(handler)
+
+    @app.get("/plain", inline=True)
+    def plain() -> str:
+        return current().get_name()
+
+    client = serve(app)
+    for _ in range(3):
+        names = client.get("/first").json()
+        assert len(names) == 2
+        assert names[0] == names[1]
+        assert names[0].endswith("first")
+        assert client.get("/renames").text == "mine"
+        (name,) = client.get("/second").json()
+        assert name.endswith("second")
+        assert client.get("/renames_later").text == "mine too"
+        assert client.get("/plain").text.endswith("plain")
+
+
 def test_timeouts_work_from_the_first_line_on(serve: Serve) -> None:
     app = App()
 

@@ -95,10 +95,10 @@ class Pool:
         self.submit(call)
         return await future
 
-    def close(self, timeout: float | None = None) -> int:
+    def close(self, timeout: float | None = None) -> list[threading.Thread]:
         """Take no more calls, drop those not begun, and wait up to `timeout` seconds for the others.
 
-        Returns: how many threads still run.
+        Returns: the threads that still run.
         """
         with self._lock:
             self._is_closed = True
@@ -115,7 +115,7 @@ class Pool:
         end = None if timeout is None else time.monotonic() + timeout
         for thread in self._running:
             thread.join(None if end is None else max(0.0, end - time.monotonic()))
-        return sum(thread.is_alive() for thread in self._running)
+        return [thread for thread in self._running if thread.is_alive()]
 
     def _work(self) -> None:
         while (call := self._queue.get()) is not None:

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
+from contextlib import suppress
+from types import FrameType
 from typing import Any, Final, NoReturn
 
 from oxbrook import _envfile, _flags, _target
@@ -99,8 +102,29 @@ def add_finding(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--factory", action="store_true", help="call the attribute, its result is the app")
 
 
+def on_stop(then: Callable[[int, FrameType | None], None]) -> None:
+    """Have a stop signal that comes while no server takes it end the command as a stop does: with status 0."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, then)
+
+
+def give_up(_number: int, _frame: FrameType | None) -> NoReturn:
+    """Stop before there is a server: `main` returns 0 for it."""
+    raise KeyboardInterrupt
+
+
+def leave(_number: int, _frame: FrameType | None) -> NoReturn:
+    """Stop after the server has ended: nothing of the app is waited for any more."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError, RuntimeError):
+            stream.flush()
+    os._exit(0)
+
+
 def run(given: dict[str, Any]) -> int:
     """Serve the target, or supervise a child that does."""
+    on_stop(give_up)
     original = dict(os.environ)
     is_child = os.environ.get(RELOAD_CHILD) == "1"
     environ: MutableMapping[str, str] = os.environ
@@ -141,6 +165,7 @@ def serve(given: dict[str, Any], options: dict[str, Any], log_level: str) -> int
         if str(error).startswith("bind "):
             raise UsageError(str(error)) from None
         raise
+    on_stop(leave)
     return 0
 
 

@@ -181,8 +181,8 @@ class Worker:
         """Take requests from now on; `is_polled`: the loop's selector pumps, so it need not watch the signal."""
     def pump(self) -> None:
         """Run what waits; the reader callback of the signal."""
-    def stop(self, is_polled: bool) -> list[Task[object]]:
-        """Take no more, cancel the handlers that are suspended, and return their Tasks."""
+    def stop(self, is_polled: bool) -> None:
+        """Take no more requests; the Tasks are the loop's to cancel."""
     def close(self) -> None:
         """Answer for what never ended."""
 

@@ -1,23 +1,29 @@
 """Worker loops: one thread, one asyncio loop and one worker of the engine each.
 
 Invariant: a loop's thread is no daemon and is joined by the server; what its worker owes is settled on it
-before it ends, also when the loop itself failed.
+before it ends, also when the loop itself failed. Nothing of the app can make its end wait beyond the time it was
+given: a task that swallows its cancellation and a thread of `asyncio.to_thread` are left behind.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import sys
 import threading
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn
+import time
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from oxbrook import _core
+from oxbrook import _core, _leftover
 
 if TYPE_CHECKING:
     from oxbrook._core import Worker
 
-NO_SIGNALS = "worker loops do not run on the main thread: handle signals in the program's main thread"
+# How often a loop that ends looks whether its time was cut short, in seconds.
+GRACE_STEP: Final = 0.05
+NO_SIGNALS: Final = "worker loops do not run on the main thread: handle signals in the program's main thread"
 
 
 class StockLoop(asyncio.SelectorEventLoop):
@@ -58,12 +64,14 @@ class WorkerLoop:
         self.loop_name = loop_name
         self.error: BaseException | None = None
         self.is_up = threading.Event()
+        # Something of the app still ran when the time was over.
+        self.is_late = False
         self._on_end = on_end
         self._is_polled = False
         self._poll: Any = None
         self._stopping: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._grace = 0.0
+        self._ends = math.inf
         self._is_asked_to_stop = False
         self._is_over = False
         self.thread = threading.Thread(target=self._run, name=f"oxbrook-worker-{index}")
@@ -78,9 +86,12 @@ class WorkerLoop:
         if self.error is not None:
             raise self.error
 
-    def stop(self, grace: float) -> None:
-        """Cancel what runs and end; handlers have `grace` seconds for their `finally`. From any thread."""
-        self._grace = grace
+    def stop(self, ends: float) -> None:
+        """Cancel what runs and end by `ends`, on the monotonic clock; a second call gives another time.
+
+        Any thread may call it. Handlers and tasks have until then for their `finally`.
+        """
+        self._ends = ends
         self._is_asked_to_stop = True
         loop, stopping = self._loop, self._stopping
         if loop is not None and stopping is not None:
@@ -105,25 +116,50 @@ class WorkerLoop:
 
     def _run(self) -> None:
         try:
-            with asyncio.Runner(loop_factory=self._make_loop) as runner:
-                try:
-                    runner.run(self._main())
-                finally:
-                    self._is_over = True
-                    self._settle()
+            loop = self._make_loop()
+            try:
+                self._serve(loop)
+            finally:
+                loop.close()
         except BaseException as error:
-            if not self.is_up.is_set():
-                self.error = error
-            elif self._is_asked_to_stop:
-                raise
-            else:
-                # The app ended it: `loop.stop()`, or a SystemExit out of a task or a callback. Whoever runs
-                # the server has to learn of it: it is no ordinary stop.
-                self.error = RuntimeError(f"{self.thread.name} ended while it served: {error!r}")
-                self.error.__cause__ = error
+            self._note(error)
         finally:
             self.is_up.set()
+
+    def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
+        helpers: list[threading.Thread] = []
+        # As the one asyncio makes at the first `to_thread`, but with threads that are known.
+        executor = ThreadPoolExecutor(
+            thread_name_prefix=f"{self.thread.name}-executor",
+            initializer=lambda: helpers.append(threading.current_thread()),
+        )
+        loop.set_default_executor(executor)
+        try:
+            loop.run_until_complete(self._main())
+        except BaseException as error:
+            self._note(error)
+        finally:
+            self._is_over = True
+            # Where the app ended it, the server has to stop, and gives the time for what follows.
             self._on_end()
+            try:
+                loop.run_until_complete(self._tear_down())
+            finally:
+                self._settle()
+                executor.shutdown(wait=False, cancel_futures=True)
+                self._join(helpers)
+
+    def _note(self, error: BaseException) -> None:
+        """Keep what the server has to raise."""
+        if not self.is_up.is_set():
+            self.error = error
+        elif self._is_asked_to_stop:
+            raise error
+        else:
+            # The app ended it: `loop.stop()`, or a SystemExit out of a task or a callback. Whoever runs the server
+            # has to learn of it: it is no ordinary stop.
+            self.error = RuntimeError(f"{self.thread.name} ended while it served: {error!r}")
+            self.error.__cause__ = error
 
     async def _main(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -142,9 +178,48 @@ class WorkerLoop:
                 task = asyncio.current_task()
                 if task is not None:
                     task.uncancel()
-        cancelled = self.worker.stop(self._is_polled)
-        if cancelled:
-            await asyncio.wait(cancelled, timeout=self._grace)
+
+    async def _tear_down(self) -> None:
+        """Cancel every task there is, handlers included, and give them and open generators what time is left."""
+        if self.is_up.is_set():
+            self.worker.stop(self._is_polled)
+        loop = asyncio.get_running_loop()
+        cancelled = {asyncio.current_task()}
+        # Once more for tasks that were made meanwhile, by a `finally` for example.
+        while tasks := asyncio.all_tasks() - cancelled:
+            for task in tasks:
+                task.cancel()
+            cancelled |= tasks
+            await self._wait(tasks)
+        await self._wait([loop.create_task(loop.shutdown_asyncgens())])
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            self.is_late = True
+            # It is known, and said by the server in one line.
+            if hasattr(task, "_log_destroy_pending"):
+                task._log_destroy_pending = False
+
+    async def _wait(self, tasks: Collection[asyncio.Task[Any]]) -> None:
+        """Wait until these are done or the time is over, which the server may cut short."""
+        pending = set(tasks)
+        while pending:
+            left = self._ends - time.monotonic()
+            # Also without time: one turn, in which each meets its cancellation.
+            _, pending = await asyncio.wait(pending, timeout=max(0.0, min(GRACE_STEP, left)))
+            if left <= 0.0:
+                break
+        for task in tasks:
+            if task.done() and not task.cancelled() and task.exception() is not None:
+                error = task.exception()
+                context = {"message": "a task failed while its loop was stopped", "exception": error}
+                asyncio.get_running_loop().call_exception_handler({**context, "task": task})
+
+    def _join(self, helpers: list[threading.Thread]) -> None:
+        """Wait for calls of `asyncio.to_thread`; those that outlast the time are left behind."""
+        for helper in helpers:
+            while helper.is_alive() and (left := self._ends - time.monotonic()) > 0.0:
+                helper.join(min(GRACE_STEP, left))
+        self.is_late |= any(helper.is_alive() for helper in helpers)
+        _leftover.leave(helpers)
 
     def _settle(self) -> None:
         """Answer for what never ended; the worker may not have been started."""

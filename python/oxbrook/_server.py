@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
-from oxbrook import _core, _errors, _gil
+from oxbrook import _core, _errors, _gil, _leftover
 from oxbrook._blocking import Pool
 from oxbrook._loops import WorkerLoop
 from oxbrook._options import ServerOptions, loop_name
@@ -33,8 +33,12 @@ if TYPE_CHECKING:
 
 LOGGER: Final = logging.getLogger("oxbrook")
 STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
-# How often a stop looks for a second signal while it waits for connections to end, in seconds.
+# How often a stop that waits looks for a second signal, in seconds.
 GRACE_STEP: Final = 0.05
+# How long a loop's thread may take, past the grace, to leave its tasks behind, in seconds.
+LOOP_GRACE: Final = 1.0
+# How long a blocking handler that outlived the grace may still take, in seconds.
+POOL_GRACE: Final = 1.0
 
 Address = tuple[str, int] | str
 
@@ -129,8 +133,8 @@ class ServerHandle:
             engine.stop_loops()
             self._end(loops)
             engine.close()
-            # Idle threads end at once; one that still runs a handler is left behind after a second.
-            pool.close(timeout=1.0)
+            # Idle threads end at once; one that still runs a handler is left behind.
+            _leftover.leave(pool.close(0.0 if self._is_hurried else POOL_GRACE))
         for loop in loops:
             if loop.error is not None:
                 raise loop.error
@@ -155,28 +159,43 @@ class ServerHandle:
         )
         print(f"Oxbrook listening on {place(address, options)}", flush=True)
 
+    @property
+    def _is_hurried(self) -> bool:
+        """Whether a second stop came: what is left of any grace is over."""
+        return self._stops > 1
+
     def _drain(self, engine: _core.Engine) -> None:
         """Stop accepting and wait for what is in flight, up to the grace or a second stop."""
         engine.drain()
-        stops = self._stops
         end = time.monotonic() + self._options.shutdown_grace
         while not engine.wait_closed(max(0.0, min(GRACE_STEP, end - time.monotonic()))):
-            if time.monotonic() >= end or self._stops > stops:
+            if time.monotonic() >= end or self._is_hurried:
                 count = engine.in_flight()
                 if count:
                     say(f"oxbrook: shutdown grace expired with {count} request(s) still in flight")
                 return
 
     def _end(self, loops: list[WorkerLoop]) -> None:
-        grace = self._options.shutdown_grace
+        """Stop the loops and wait for their threads, up to the grace or a second stop."""
+        is_hurried = self._is_hurried
+        end = time.monotonic() + (0.0 if is_hurried else self._options.shutdown_grace)
         for loop in loops:
-            loop.stop(grace)
-        end = time.monotonic() + grace + 1.0
-        for loop in loops:
-            loop.thread.join(max(0.0, end - time.monotonic()))
-        late = sum(loop.thread.is_alive() for loop in loops)
+            loop.stop(end)
+        while running := [loop.thread for loop in loops if loop.thread.is_alive()]:
+            if self._is_hurried and not is_hurried:
+                is_hurried = True
+                end = time.monotonic()
+                for loop in loops:
+                    loop.stop(end)
+            # A loop leaves at its end what still runs there; only one that is inside a step cannot.
+            left = end + LOOP_GRACE - time.monotonic()
+            if left <= 0.0:
+                break
+            running[0].join(min(GRACE_STEP, left))
+        late = sum(loop.is_late or loop.thread.is_alive() for loop in loops)
         if late:
             say(f"oxbrook: {late} worker(s) still tearing down after the shutdown grace")
+        _leftover.leave(loop.thread for loop in loops)
 
     def _loop_ended(self) -> None:
         """A loop that ends while the others serve takes the server with it."""

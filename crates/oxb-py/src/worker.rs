@@ -115,20 +115,22 @@ impl Worker {
         Ok(())
     }
 
-    /// No more jobs; suspended ones are cancelled and their Tasks returned. Runs on the loop's thread.
-    fn stop(slf: &Bound<'_, Self>, is_polled: bool) -> PyResult<Vec<Py<PyAny>>> {
+    /// Takes no more jobs; the Tasks are the loop's to cancel. Runs on the loop's thread.
+    fn stop(slf: &Bound<'_, Self>, is_polled: bool) -> PyResult<()> {
         let py = slf.py();
         let desk = slf.get().desk()?;
         if !is_polled {
             let signal = desk.queue.signal_fd();
             desk.event_loop.bind(py).call_method1(intern!(py, "remove_reader"), (signal,))?;
         }
-        desk.stop(py)
+        desk.stop();
+        Ok(())
     }
 
     /// Settles what is still owed. Runs on the loop's thread, after `stop`.
     fn close(slf: &Bound<'_, Self>) -> PyResult<()> {
-        slf.get().desk()?.close(slf.py())
+        slf.get().desk()?.close(slf.py());
+        Ok(())
     }
 }
 

@@ -33,9 +33,9 @@ impl StreamStart {
         self.stream.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    fn abandon(&self, loops: &Loops) {
+    fn turn_away(&self, loops: &Loops) {
         if let Some(stream) = self.take() {
-            stream.held.answer.abandon(loops);
+            stream.held.answer.turn_away(loops);
         }
     }
 }
@@ -77,9 +77,9 @@ impl BlockingCall {
     }
 
     /// It will not be called.
-    pub(super) fn abandon(&self) {
+    pub(super) fn turn_away(&self) {
         if let Some(parts) = self.take() {
-            parts.owed.abandon(&self.worker.get().loops);
+            parts.owed.turn_away(&self.worker.get().loops);
         }
     }
 
@@ -116,7 +116,7 @@ impl BlockingCall {
                         self.event_loop.bind(py).call_method1(intern!(py, "call_soon_threadsafe"), (&start,));
                     if told.is_err() {
                         // The loop was closed meanwhile.
-                        start.get().abandon(&self.worker.get().loops);
+                        start.get().turn_away(&self.worker.get().loops);
                     }
                     told
                 });
@@ -132,6 +132,6 @@ impl BlockingCall {
 
     /// The pool was shut down before this ran.
     fn drop(&self) {
-        self.abandon();
+        self.turn_away();
     }
 }

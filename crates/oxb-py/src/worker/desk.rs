@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use oxb_core::{LoopId, Micros, Taken, Worker as Queue, clock};
+use oxb_http::exchange::Exchange;
 use oxb_http::service::Notice;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -135,7 +136,7 @@ impl Desk {
     /// A blocking handler returned a stream, which is sent on this loop.
     pub(super) fn put_stream(&self, stream: PendingStream) {
         if self.is_stopped.get() {
-            stream.held.answer.abandon(&self.loops);
+            stream.held.answer.turn_away(&self.loops);
         } else {
             self.streams.borrow_mut().push_back(stream);
         }
@@ -271,35 +272,31 @@ impl Desk {
         }
     }
 
-    /// No more jobs. Suspended ones are cancelled, their Tasks returned.
-    pub(super) fn stop(&self, py: Python<'_>) -> PyResult<Vec<Py<PyAny>>> {
+    /// No more jobs: the loop is about to cancel its Tasks, those of idle spares like the rest.
+    pub(super) fn stop(&self) {
         self.is_stopped.set(true);
-        // This runs inside a Task, so no other Task may be stepped here: idle spares are cancelled like the rest.
-        self.idle.take();
-        let seated: Vec<_> = self.seats.borrow().iter().flatten().map(|spare| spare.clone_ref(py)).collect();
-        let mut cancelled = Vec::new();
-        for spare in seated {
-            cancelled.extend(spare.get().cancel(py)?);
-        }
-        Ok(cancelled)
+        let idle = self.idle.take();
+        drop(idle);
     }
 
     /// The loop is about to close: what is still owed is settled, whatever state its job is in.
-    pub(super) fn close(&self, py: Python<'_>) -> PyResult<()> {
+    pub(super) fn close(&self, py: Python<'_>) {
         self.is_stopped.set(true);
         let seated: Vec<_> = self.seats.borrow().iter().flatten().map(|spare| spare.clone_ref(py)).collect();
         for spare in seated {
-            spare.get().abandon(py)?;
+            // A coroutine that will not be closed must not keep the others from it.
+            if let Err(error) = spare.get().abandon(py) {
+                error.write_unraisable(py, None);
+            }
         }
         self.turn_away();
-        Ok(())
     }
 
     /// After the stop: what is still queued is refused, so that nothing is left to look at.
     fn turn_away(&self) {
         while self.queue.pop_note().is_some() {}
         while let Some(stream) = self.next_stream() {
-            stream.held.answer.abandon(&self.loops);
+            stream.held.answer.turn_away(&self.loops);
         }
         while let Some(taken) = self.in_hand.take().or_else(|| self.queue.pop()) {
             taken.job.responder.overloaded();
@@ -328,7 +325,7 @@ impl Desk {
         let submitted = Bound::new(py, call).and_then(|call| {
             let submitted = self.site.submit.bind(py).call1((&call,));
             if submitted.is_err() {
-                call.get().abandon();
+                call.get().turn_away();
             }
             submitted
         });
@@ -366,10 +363,8 @@ pub(super) fn fail(
     owed: Owed,
     error: PyErr,
 ) {
-    if (owed.responder.exchange().is_abandoned() || loops.is_stopping()) && is_cancellation(py, &error) {
-        // The client left, or the grace of a stop is over, and the handler was cancelled for it: nothing is logged
-        // (api.md 1.4 and 16.9).
-        owed.abandon(loops);
+    if is_from_outside(py, loops, owed.responder.exchange(), &error) {
+        owed.turn_away(loops);
         return;
     }
     let reply = asked.show(py, site).map(|request| request.clone_ref(py)).and_then(|request| {
@@ -388,6 +383,12 @@ pub(super) fn fail(
             owed.abandon(loops);
         }
     }
+}
+
+/// Whether a job was cancelled because its client left or the grace of a stop is over: nothing is logged for it
+/// (api.md 1.4 and 16.9).
+pub(super) fn is_from_outside(py: Python<'_>, loops: &Loops, exchange: &Exchange, error: &PyErr) -> bool {
+    (exchange.is_abandoned() || loops.is_stopping()) && is_cancellation(py, error)
 }
 
 fn is_cancellation(py: Python<'_>, error: &PyErr) -> bool {

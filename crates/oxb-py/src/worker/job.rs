@@ -40,6 +40,12 @@ impl Owed {
         loops.release(self.slot);
     }
 
+    /// Refuses it: the loop is stopped before there was an answer.
+    pub(crate) fn turn_away(self, loops: &Loops) {
+        self.responder.overloaded();
+        loops.release(self.slot);
+    }
+
     /// Gives no answer: nobody waits for one any more, or the engine makes its own of it.
     pub(crate) fn abandon(self, loops: &Loops) {
         drop(self.responder);
@@ -71,10 +77,10 @@ impl Answer {
         }
     }
 
-    /// Ends it without (the rest of) an answer.
-    pub(crate) fn abandon(self, loops: &Loops) {
+    /// The loop is stopped: ends it without (the rest of) its answer.
+    pub(crate) fn turn_away(self, loops: &Loops) {
         match self {
-            Self::Owed(owed) => owed.abandon(loops),
+            Self::Owed(owed) => owed.turn_away(loops),
             Self::Streaming(streaming) => streaming.fail(loops),
         }
     }

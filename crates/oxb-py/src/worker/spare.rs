@@ -6,7 +6,7 @@
 //! job's context. So `current_task()` is there before the first await and the same after it.
 //!
 //! Invariants: no exception of a job leaves a step; a spare on which a job left a mark (a cancellation, a done
-//! callback, a kept reference) takes no other job: its Task ends and a new one replaces it. Contexts are left as
+//! callback, another name, a kept reference) takes no other job: its Task ends and a new one replaces it. Contexts are left as
 //! they were (invariant 8), what is owed for a job is settled once (invariants 4 and 5).
 
 use std::cell::{Cell, RefCell};
@@ -23,11 +23,11 @@ use pyo3::types::PyTuple;
 
 use super::Worker;
 use super::blocking::PendingStream;
-use super::desk::Desk;
+use super::desk::{Desk, is_from_outside};
 use super::door::Door;
 use super::job::{Answer, Held, Job, Owed};
 use super::owned::Owned;
-use super::plan::{Asked, Kind};
+use super::plan::{Asked, Kind, Plan};
 use super::stream::Streaming;
 use crate::reply::{Outcome, to_reply};
 
@@ -58,7 +58,7 @@ struct State {
     /// The coroutine of the job in hand.
     coroutine: RefCell<Option<Py<PyAny>>>,
     held: RefCell<Option<Held>>,
-    /// The plan whose name the Task has.
+    /// The address of the Task's name, an object that a plan keeps alive; 0 while it has asyncio's.
     named: Cell<usize>,
 }
 
@@ -93,7 +93,7 @@ impl Spare {
                 clean_count: Cell::new(isize::MAX),
                 coroutine: RefCell::new(None),
                 held: RefCell::new(None),
-                named: Cell::new(usize::MAX),
+                named: Cell::new(0),
             }),
         }
     }
@@ -146,7 +146,7 @@ impl Spare {
                     return Ok(());
                 }
                 drop(held);
-                self.cancel(py).map(drop)
+                self.cancel(py)
             }
             Notice::Room(exchange) => {
                 if !Arc::ptr_eq(exchange, job.answer.exchange()) {
@@ -165,14 +165,12 @@ impl Spare {
         }
     }
 
-    /// Cancels the Task, which is returned.
-    pub(super) fn cancel(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        let state = self.state.get()?;
-        let task = state.task.borrow().as_ref().map(|task| task.clone_ref(py));
+    fn cancel(&self, py: Python<'_>) -> PyResult<()> {
+        let task = self.state.get()?.task.borrow().as_ref().map(|task| task.clone_ref(py));
         if let Some(task) = &task {
             task.bind(py).call_method0(intern!(py, "cancel"))?;
         }
-        Ok(task)
+        Ok(())
     }
 
     /// The loop ends: what is owed is settled though the job never finished.
@@ -180,7 +178,7 @@ impl Spare {
         let state = self.state.get()?;
         let held = state.held.take();
         if let Some(held) = held {
-            held.answer.abandon(&state.worker.get().loops);
+            held.answer.turn_away(&state.worker.get().loops);
         }
         let coroutine = state.coroutine.take();
         if let Some(coroutine) = coroutine {
@@ -275,6 +273,9 @@ impl State {
             return None;
         };
         let mut asked = Asked::Raw(Some(request));
+        if plan.kind != Kind::Blocking {
+            self.take_name(py, plan);
+        }
         let context = match desk.base.copy(py) {
             Ok(context) => context,
             Err(error) => {
@@ -447,9 +448,11 @@ impl State {
         match held.answer {
             Answer::Owed(owed) => desk.fail(py, &held.plan, held.asked, owed, error),
             Answer::Streaming(streaming) => {
-                let is_left = streaming.exchange().is_abandoned();
-                streaming.fail(&self.worker.get().loops);
-                if !is_left {
+                let loops = &self.worker.get().loops;
+                let is_expected = streaming.exchange().is_abandoned()
+                    || is_from_outside(py, loops, streaming.exchange(), &error);
+                streaming.fail(loops);
+                if !is_expected {
                     desk.log_failure(py, held.asked, error);
                 }
             }
@@ -505,21 +508,31 @@ impl State {
         }
     }
 
-    /// Keeps the job that suspended, findable by its seat, under its handler's name.
+    /// Keeps the job that suspended, findable by its seat.
     fn hold(&self, py: Python<'_>, held: Held) {
         held.answer.exchange().set_seat(Some(self.seat));
         // A notice that was posted meanwhile waits in this loop's queue: it is read after this step.
-        let named = held.plan.index;
-        if self.named.replace(named) != named {
-            let task = self.task.borrow().as_ref().map(|task| task.clone_ref(py));
-            if let Some(task) = task
-                && let Err(error) = task.bind(py).call_method1(intern!(py, "set_name"), (&held.plan.name,))
-            {
-                error.write_unraisable(py, None);
-            }
-        }
+        self.take_name(py, &held.plan);
         self.held.replace(Some(held));
         self.phase.set(Phase::Suspended);
+    }
+
+    /// Gives the Task the name of this plan's handler.
+    #[inline]
+    fn take_name(&self, py: Python<'_>, plan: &Plan) {
+        if self.named.get() != plan.name.as_ptr().addr() {
+            self.change_name(py, plan);
+        }
+    }
+
+    #[cold]
+    fn change_name(&self, py: Python<'_>, plan: &Plan) {
+        let task = self.task.borrow().as_ref().map(|task| task.clone_ref(py));
+        let Some(task) = task else { return };
+        match task.bind(py).call_method1(intern!(py, "set_name"), (&plan.name,)) {
+            Ok(_) => self.named.set(plan.name.as_ptr().addr()),
+            Err(error) => error.write_unraisable(py, None),
+        }
     }
 
     /// Back to the pool: what is returned is what the Task awaits.
@@ -543,7 +556,7 @@ impl State {
     fn is_marked(&self, py: Python<'_>, desk: &Desk) -> bool {
         let task = self.task.borrow();
         let Some(task) = task.as_ref() else { return true };
-        count(task) > self.clean_count.get() || desk.tasks.has_mark(task.bind(py))
+        count(task) > self.clean_count.get() || desk.tasks.has_mark(task.bind(py), self.named.get())
     }
 }
 

@@ -17,6 +17,8 @@ pub(crate) struct Tasks {
     options: Py<PyDict>,
     /// `Task.cancelling`, unbound.
     cancelling: Py<PyAny>,
+    /// `Task.get_name`, unbound.
+    get_name: Py<PyAny>,
     /// `Task._callbacks`: the descriptor itself where there is one.
     callbacks: Py<PyAny>,
     pub(crate) is_eager: bool,
@@ -33,6 +35,7 @@ impl Tasks {
         }
         Ok(Self {
             cancelling: task_type.getattr(intern!(py, "cancelling"))?.unbind(),
+            get_name: task_type.getattr(intern!(py, "get_name"))?.unbind(),
             callbacks: task_type.getattr(intern!(py, "_callbacks"))?.unbind(),
             task_type: task_type.unbind(),
             options: options.unbind(),
@@ -46,23 +49,16 @@ impl Tasks {
         self.task_type.bind(py).call((spare,), Some(self.options.bind(py)))
     }
 
-    /// Whether somebody asked this Task to be cancelled or waits for its end.
+    /// Whether somebody asked this Task to be cancelled, waits for its end or gave it another name than the one
+    /// whose address is `named` (0: it was not given one).
     #[inline]
-    pub(crate) fn has_mark(&self, task: &Bound<'_, PyAny>) -> bool {
-        let py = task.py();
-        // SAFETY: attached; both objects are held for the call.
-        let cancelling = unsafe { ffi::PyObject_CallOneArg(self.cancelling.as_ptr(), task.as_ptr()) };
-        if cancelling.is_null() {
-            drop(PyErr::fetch(py));
-            return true;
-        }
-        // SAFETY: a new reference to an `int`: what `Task.cancelling` returns.
-        let is_asked = unsafe {
-            let is_asked = ffi::PyLong_AsLong(cancelling) != 0;
-            ffi::Py_DECREF(cancelling);
-            is_asked
-        };
-        is_asked || self.callbacks(task).is_ok_and(|callbacks| !has_none(&callbacks))
+    pub(crate) fn has_mark(&self, task: &Bound<'_, PyAny>, named: usize) -> bool {
+        // SAFETY: attached; a live `int`, which is what `Task.cancelling` returns.
+        let is_asked = ask(&self.cancelling, task)
+            .is_none_or(|count| unsafe { ffi::PyLong_AsLong(count.as_ptr()) } != 0);
+        is_asked
+            || (named != 0 && ask(&self.get_name, task).is_none_or(|name| name.as_ptr().addr() != named))
+            || self.callbacks(task).is_ok_and(|callbacks| !has_none(&callbacks))
     }
 
     /// `task._callbacks`, by the descriptor's own function: this is asked after every job, and the look-up of an
@@ -82,6 +78,16 @@ impl Tasks {
             }
         }
     }
+}
+
+/// What a method of the Task returns that takes nothing; `None` after an error, which is dropped.
+#[inline]
+fn ask<'py>(method: &Py<PyAny>, task: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
+    // SAFETY: attached; both objects are held for the call, which gives a new reference or null with an error set.
+    let answer = unsafe {
+        Bound::from_owned_ptr_or_err(task.py(), ffi::PyObject_CallOneArg(method.as_ptr(), task.as_ptr()))
+    };
+    answer.ok()
 }
 
 /// The C Task has `None` where there are no callbacks, the Python one an empty list.
