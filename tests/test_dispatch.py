@@ -423,7 +423,7 @@ def test_a_stop_waits_for_what_is_in_flight_and_the_grace_ends_it(capfd: pytest.
         server = client._server
         assert server is not None
         server.shutdown()
-        assert cut.result().status_code == 500
+        assert cut.result().status_code == 503
         client.stop()
         assert time.monotonic() - begin < 5
     text = capfd.readouterr().err

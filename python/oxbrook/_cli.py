@@ -47,6 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"oxbrook: error: {error}", file=sys.stderr)
         return USAGE
     except KeyboardInterrupt:
+        on_stop(leave)
         return 0
     if given["version"]:
         print(version_line())
@@ -103,7 +104,7 @@ def add_finding(parser: argparse.ArgumentParser) -> None:
 
 
 def on_stop(then: Callable[[int, FrameType | None], None]) -> None:
-    """Have a stop signal that comes while no server takes it end the command as a stop does: with status 0."""
+    """Have a stop signal that comes while no server takes it end the command as a stop does: by status 0."""
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, then)

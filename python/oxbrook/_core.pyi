@@ -1,6 +1,6 @@
 """The Rust extension. Its parts stand in the order of the crate's files; every name is private but `Request`."""
 
-from asyncio import AbstractEventLoop, Future, Task
+from asyncio import AbstractEventLoop, Future
 from collections.abc import Callable, Coroutine, Iterable
 from selectors import SelectorKey
 from typing import TypeVar, final, overload

@@ -1,7 +1,8 @@
-"""Threads that a stop left behind: an interpreter that ends does not wait for them.
+"""What a stop left behind: threads that never end, and tasks that will not be cancelled.
 
-A thread that runs a handler which never returns cannot be ended. Python would wait for it (or, for a daemon, unwind
-it while it holds frames of Rust), so the process is ended around it: exit functions run, what was printed is
+Python would wait for such a thread when the interpreter ends (or, for a daemon, unwind it while it holds
+frames of Rust), and closing the coroutine of such a task runs it once more, without a loop, perhaps for ever.
+So neither is touched again, and the process is ended around them: exit functions run, what was printed is
 flushed, the status is the one it would have had.
 
 Invariant: nothing here happens in a process whose servers left nothing behind.
@@ -16,21 +17,35 @@ import threading
 from collections.abc import Iterable
 from contextlib import suppress
 
-_left: list[threading.Thread] = []
+_threads: list[threading.Thread] = []
+_tasks: list[object] = []
 
 
-def leave(threads: Iterable[threading.Thread]) -> None:
+def leave_threads(threads: Iterable[threading.Thread]) -> None:
     """Do not wait for these when the interpreter ends."""
     alive = [thread for thread in threads if thread.is_alive()]
+    if alive:
+        _register()
+        _threads.extend(alive)
+
+
+def leave_tasks(tasks: Iterable[object]) -> None:
+    """Keep these for ever: what is never collected is never run again."""
+    kept = list(tasks)
+    if kept:
+        _register()
+        _tasks.extend(kept)
+
+
+def _register() -> None:
     # The public hook comes after the wait for threads, which is too late.
     register = getattr(threading, "_register_atexit", None)
-    if alive and not _left and register is not None:
+    if register is not None and not _threads and not _tasks:
         register(_end_process)
-    _left.extend(alive)
 
 
 def _end_process() -> None:
-    if not any(thread.is_alive() for thread in _left):
+    if not _tasks and not any(thread.is_alive() for thread in _threads):
         return
     run_exit_functions = getattr(atexit, "_run_exitfuncs", None)
     if run_exit_functions is not None:

@@ -1,8 +1,8 @@
 """Worker loops: one thread, one asyncio loop and one worker of the engine each.
 
 Invariant: a loop's thread is no daemon and is joined by the server; what its worker owes is settled on it
-before it ends, also when the loop itself failed. Nothing of the app can make its end wait beyond the time it was
-given: a task that swallows its cancellation and a thread of `asyncio.to_thread` are left behind.
+before it ends, also when the loop itself failed. Nothing of the app can make its end wait beyond the time it
+was given: a task that swallows its cancellation and a thread of `asyncio.to_thread` are left behind.
 """
 
 from __future__ import annotations
@@ -156,8 +156,8 @@ class WorkerLoop:
         elif self._is_asked_to_stop:
             raise error
         else:
-            # The app ended it: `loop.stop()`, or a SystemExit out of a task or a callback. Whoever runs the server
-            # has to learn of it: it is no ordinary stop.
+            # The app ended it: `loop.stop()`, or a SystemExit out of a task or a callback. Whoever runs
+            # the server has to learn of it: it is no ordinary stop.
             self.error = RuntimeError(f"{self.thread.name} ended while it served: {error!r}")
             self.error.__cause__ = error
 
@@ -180,7 +180,7 @@ class WorkerLoop:
                     task.uncancel()
 
     async def _tear_down(self) -> None:
-        """Cancel every task there is, handlers included, and give them and open generators what time is left."""
+        """Cancel every task there is, handlers included; they and open generators have what time is left."""
         if self.is_up.is_set():
             self.worker.stop(self._is_polled)
         loop = asyncio.get_running_loop()
@@ -192,11 +192,9 @@ class WorkerLoop:
             cancelled |= tasks
             await self._wait(tasks)
         await self._wait([loop.create_task(loop.shutdown_asyncgens())])
-        for task in asyncio.all_tasks() - {asyncio.current_task()}:
-            self.is_late = True
-            # It is known, and said by the server in one line.
-            if hasattr(task, "_log_destroy_pending"):
-                task._log_destroy_pending = False
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        self.is_late |= bool(left)
+        _leftover.leave_tasks(left)
 
     async def _wait(self, tasks: Collection[asyncio.Task[Any]]) -> None:
         """Wait until these are done or the time is over, which the server may cut short."""
@@ -219,7 +217,7 @@ class WorkerLoop:
             while helper.is_alive() and (left := self._ends - time.monotonic()) > 0.0:
                 helper.join(min(GRACE_STEP, left))
         self.is_late |= any(helper.is_alive() for helper in helpers)
-        _leftover.leave(helpers)
+        _leftover.leave_threads(helpers)
 
     def _settle(self) -> None:
         """Answer for what never ended; the worker may not have been started."""

@@ -134,7 +134,7 @@ class ServerHandle:
             self._end(loops)
             engine.close()
             # Idle threads end at once; one that still runs a handler is left behind.
-            _leftover.leave(pool.close(0.0 if self._is_hurried else POOL_GRACE))
+            _leftover.leave_threads(pool.close(0.0 if self._is_hurried else POOL_GRACE))
         for loop in loops:
             if loop.error is not None:
                 raise loop.error
@@ -195,7 +195,7 @@ class ServerHandle:
         late = sum(loop.is_late or loop.thread.is_alive() for loop in loops)
         if late:
             say(f"oxbrook: {late} worker(s) still tearing down after the shutdown grace")
-        _leftover.leave(loop.thread for loop in loops)
+        _leftover.leave_threads(loop.thread for loop in loops)
 
     def _loop_ended(self) -> None:
         """A loop that ends while the others serve takes the server with it."""

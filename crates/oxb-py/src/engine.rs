@@ -149,7 +149,7 @@ impl Engine {
         submit: Py<PyAny>,
     ) -> PyResult<Self> {
         allocator::give_large_buffers_back();
-        let plans = routes.iter().enumerate().map(|(index, route)| route.get().plan(py, index).map(Arc::new));
+        let plans = routes.iter().map(|route| route.get().plan(py).map(Arc::new));
         let plans = plans.collect::<PyResult<Vec<_>>>()?;
         let loops = LoopSet::new(&LoopSetOptions {
             loop_count,

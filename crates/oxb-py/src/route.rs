@@ -174,7 +174,7 @@ impl Route {
     }
 
     /// The loops' part.
-    pub(crate) fn plan(&self, py: Python<'_>, index: usize) -> PyResult<Plan> {
+    pub(crate) fn plan(&self, py: Python<'_>) -> PyResult<Plan> {
         let mut positional = Vec::with_capacity(self.params.len() + 1);
         let mut named = Vec::new();
         for (value, param) in self.params.iter().enumerate() {
@@ -197,7 +197,6 @@ impl Route {
         Plan::new(
             py,
             Call { handler: self.handler.clone_ref(py), kind: self.kind, positional, named },
-            index,
             self.status,
             self.cancel_on_disconnect,
             &self.name,

@@ -129,8 +129,7 @@ impl Worker {
 
     /// Settles what is still owed. Runs on the loop's thread, after `stop`.
     fn close(slf: &Bound<'_, Self>) -> PyResult<()> {
-        slf.get().desk()?.close(slf.py());
-        Ok(())
+        slf.get().desk()?.close(slf.py())
     }
 }
 

@@ -280,16 +280,14 @@ impl Desk {
     }
 
     /// The loop is about to close: what is still owed is settled, whatever state its job is in.
-    pub(super) fn close(&self, py: Python<'_>) {
+    pub(super) fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.is_stopped.set(true);
         let seated: Vec<_> = self.seats.borrow().iter().flatten().map(|spare| spare.clone_ref(py)).collect();
         for spare in seated {
-            // A coroutine that will not be closed must not keep the others from it.
-            if let Err(error) = spare.get().abandon(py) {
-                error.write_unraisable(py, None);
-            }
+            spare.get().abandon()?;
         }
         self.turn_away();
+        Ok(())
     }
 
     /// After the stop: what is still queued is refused, so that nothing is left to look at.

@@ -76,7 +76,6 @@ pub(crate) struct Call<'a> {
 
 /// One registered handler.
 pub(crate) struct Plan {
-    pub(crate) index: usize,
     pub(crate) kind: Kind,
     pub(crate) status: u16,
     pub(crate) cancels_on_disconnect: bool,
@@ -94,7 +93,6 @@ impl Plan {
     pub(crate) fn new(
         py: Python<'_>,
         call: Call<'_>,
-        index: usize,
         status: u16,
         cancels_on_disconnect: bool,
         name: &str,
@@ -108,7 +106,6 @@ impl Plan {
             Some(PyTuple::new(py, names.iter().map(|name| PyString::intern(py, name)))?.unbind())
         };
         Ok(Self {
-            index,
             kind,
             status,
             cancels_on_disconnect,

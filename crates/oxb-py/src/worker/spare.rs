@@ -173,16 +173,13 @@ impl Spare {
         Ok(())
     }
 
-    /// The loop ends: what is owed is settled though the job never finished.
-    pub(super) fn abandon(&self, py: Python<'_>) -> PyResult<()> {
+    /// The loop ends: what is owed is settled though the job never finished. Its coroutine is let be: one that would
+    /// not be cancelled cannot be closed either.
+    pub(super) fn abandon(&self) -> PyResult<()> {
         let state = self.state.get()?;
         let held = state.held.take();
         if let Some(held) = held {
             held.answer.turn_away(&state.worker.get().loops);
-        }
-        let coroutine = state.coroutine.take();
-        if let Some(coroutine) = coroutine {
-            coroutine.bind(py).call_method0(intern!(py, "close"))?;
         }
         Ok(())
     }
@@ -307,8 +304,8 @@ impl State {
                     Ok(coroutine) => {
                         let pointer = coroutine.as_ptr();
                         self.coroutine.replace(Some(coroutine.unbind()));
-                        // SAFETY: `self.coroutine` keeps the object alive: only `settle`, after the step, and
-                        // `abandon`, which never runs inside one, take it out.
+                        // SAFETY: `self.coroutine` keeps the object alive: it is taken out after the step, or by
+                        // `close`, which refuses inside one.
                         unsafe { send(py, pointer) }
                     }
                 },
@@ -595,9 +592,13 @@ impl Spare {
         if state.phase.get() == Phase::Stepping {
             return Err(PyValueError::new_err("coroutine already executing"));
         }
-        slf.get().abandon(py)?;
+        slf.get().abandon()?;
+        let coroutine = state.coroutine.take();
         state.leave(state.worker.get().desk()?);
-        Ok(())
+        match coroutine {
+            Some(coroutine) => coroutine.bind(py).call_method0(intern!(py, "close")).map(drop),
+            None => Ok(()),
+        }
     }
 
     #[getter]
