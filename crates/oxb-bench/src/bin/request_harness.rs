@@ -142,10 +142,11 @@ fn serve(worker: &Worker<Job, ()>, set: &LoopSet<Job, ()>) -> Result<(), String>
         return Err("the request was answered before its loop began it".to_owned());
     }
     worker.begin_step(oxb_core::clock::now());
+    // Before its client can have the answer, and so ask again.
+    set.release(taken.slot);
     responder.reply(Reply::new(200, "text/plain; charset=utf-8", Bytes::from_static(b"Hello, world!")));
     drop(request);
     worker.end_step();
-    set.release(taken.slot);
     Ok(())
 }
 

@@ -1,7 +1,9 @@
 //! A job: one request on its way through a loop, and what is owed for it.
 //!
 //! Invariants 4 and 5 of ARCHITECTURE.md: [`Owed`] is what a loop owes for a job it took. It is settled once, on
-//! every path, by a method that consumes it: the answer goes out, then the slot is released.
+//! every path, by a method that consumes it: the slot is released, then the answer goes out. In that order: a client
+//! that has its answer may have sent its next request before this thread has taken another step, and would find
+//! the slot of its first one taken (api.md 1.4).
 
 use std::sync::Arc;
 
@@ -36,8 +38,8 @@ impl Owed {
     /// Sends the whole answer.
     #[inline]
     pub(crate) fn reply(self, loops: &Loops, reply: Reply) {
-        self.responder.reply(reply);
         loops.release(self.slot);
+        self.responder.reply(reply);
     }
 
     /// Refuses it: the loop is stopped before there was an answer.
@@ -48,8 +50,8 @@ impl Owed {
 
     /// Gives no answer: nobody waits for one any more, or the engine makes its own of it.
     pub(crate) fn abandon(self, loops: &Loops) {
-        drop(self.responder);
         loops.release(self.slot);
+        drop(self.responder);
     }
 }
 

@@ -89,16 +89,19 @@ impl Streaming {
 
     /// The body is whole.
     pub(crate) fn finish(self, loops: &Loops) {
-        if let Some(writer) = self.take_writer() {
+        let writer = self.take_writer();
+        // First, as in `Owed::reply`.
+        loops.release(self.slot);
+        if let Some(writer) = writer {
             writer.finish();
         }
-        loops.release(self.slot);
     }
 
     /// The body is broken: the connection is closed so that the client sees it.
     pub(crate) fn fail(self, loops: &Loops) {
-        drop(self.take_writer());
+        let writer = self.take_writer();
         loops.release(self.slot);
+        drop(writer);
     }
 
     fn take_writer(&self) -> Option<StreamWriter> {
