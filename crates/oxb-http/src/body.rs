@@ -4,7 +4,7 @@ use std::task::Waker;
 
 use oxb_core::ByteCount;
 
-use crate::budget::Budget;
+use crate::budget::{Budget, Room, Ticket};
 use crate::chunked::ChunkedDecoder;
 use crate::head::BodyFraming;
 
@@ -57,6 +57,8 @@ pub(crate) enum Refused {
     },
     /// Broken framing: 400.
     Broken,
+    /// The budget has no room for it, nor will it have any: 503.
+    NoRoom,
 }
 
 /// A body being collected.
@@ -66,6 +68,8 @@ pub(crate) struct Collecting {
     pub(crate) bytes: Vec<u8>,
     /// Bytes taken from the budget; given back when the request has ended.
     pub(crate) reserved: ByteCount,
+    /// Its place among the bodies that wait for room.
+    ticket: Option<Ticket>,
     limit: u64,
 }
 
@@ -76,11 +80,11 @@ impl Collecting {
             BodyEnd::Length(length) => usize::try_from(length).unwrap_or(usize::MAX).min(64 * 1024),
             BodyEnd::Chunked(_) => 0,
         };
-        Self { end, bytes: Vec::with_capacity(capacity), reserved: ByteCount(0), limit }
+        Self { end, bytes: Vec::with_capacity(capacity), reserved: ByteCount(0), ticket: None, limit }
     }
 
     /// Takes what `input` holds of the body. Where the budget has no room nothing is consumed: then this is
-    /// `None`, and `waker` is woken when some came back.
+    /// `None`, and `waker` is woken when it may have.
     pub(crate) fn collect(
         &mut self,
         input: &[u8],
@@ -91,8 +95,10 @@ impl Collecting {
             BodyEnd::Length(left) => {
                 let mut left_after = *left;
                 let count = take(&mut left_after, input);
-                if !budget.take_or_wait(count as u64, waker) {
-                    return Ok(None);
+                match budget.take_or_wait(count as u64, self.reserved.0, &mut self.ticket, waker) {
+                    Room::Taken => {}
+                    Room::Later => return Ok(None),
+                    Room::Never => return Err(Refused::NoRoom),
                 }
                 self.reserved.0 += count as u64;
                 *left = left_after;
@@ -110,13 +116,17 @@ impl Collecting {
                 let room = self.limit.saturating_sub(self.bytes.len() as u64);
                 // An upper bound of what this input can hold. Where that does not fit, what it does hold may.
                 let mut granted = room.min(input.len() as u64);
-                if !budget.take(granted) {
+                if budget.take(granted) {
+                    budget.leave(&mut self.ticket);
+                } else {
                     let mut held = 0;
                     // What is wrong with it is found below.
                     let _ = decoder.clone().decode(input, |data| held += data.len() as u64);
                     granted = room.min(held);
-                    if !budget.take_or_wait(granted, waker) {
-                        return Ok(None);
+                    match budget.take_or_wait(granted, self.reserved.0, &mut self.ticket, waker) {
+                        Room::Taken => {}
+                        Room::Later => return Ok(None),
+                        Room::Never => return Err(Refused::NoRoom),
                     }
                 }
                 let (before, bytes, limit) = (self.bytes.len(), &mut self.bytes, self.limit);
@@ -138,6 +148,14 @@ impl Collecting {
                 step.map(Some).map_err(|_| Refused::Broken)
             }
         }
+    }
+}
+
+impl Collecting {
+    /// Gives up its place among those that wait, and what it holds of the budget.
+    pub(crate) fn forget(&mut self, budget: &Budget) {
+        budget.leave(&mut self.ticket);
+        budget.give_back(std::mem::take(&mut self.reserved.0));
     }
 }
 

@@ -15,7 +15,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::io::{AsyncRead, AsyncWrite};
+use oxb_core::Micros;
 
 use crate::answer::{self, Answer};
 use crate::body::{BodyEnd, Collecting, Refused};
@@ -62,8 +62,10 @@ struct Arriving {
     asked: Asked,
     body: Collecting,
     owes_continue: bool,
-    /// Counted by the budget among the bodies that wait.
-    is_waiting: bool,
+    /// When the wait for room in the budget that is going on began.
+    waits_since: Option<Micros>,
+    /// How long the waits for room before it took together.
+    waited: Micros,
 }
 
 /// A request that is with the service.
@@ -227,7 +229,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
             asked,
             body,
             owes_continue,
-            is_waiting: false,
+            waits_since: None,
+            waited: Micros(0),
         }));
         self.turn_body(cx)
     }
@@ -280,23 +283,31 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         let Phase::Body(arriving) = &mut self.phase else { return Turn::Again };
         if !self.socket.pending().is_empty() {
             arriving.owes_continue = false;
-            if std::mem::take(&mut arriving.is_waiting) {
-                self.site.budget.end_wait(arriving.body.reserved.0);
-            }
             match arriving.body.collect(self.socket.pending(), &self.site.budget, cx.waker()) {
                 Ok(Some(step)) => {
                     self.socket.consume(step.consumed);
                     if step.is_done {
                         return self.body_is_whole();
                     }
-                    io_thread::with(|io| io.moved(self.seat));
+                    io_thread::with(|io| {
+                        io.moved(self.seat);
+                        if let Some(since) = arriving.waits_since.take() {
+                            arriving.waited = arriving.waited.after(io.now().since(since));
+                        }
+                    });
                 }
                 Ok(None) => {
-                    arriving.is_waiting = true;
-                    if !self.site.budget.begin_wait(arriving.body.reserved.0) {
+                    // The waits of one body count together: what others give up in between may be a piece that
+                    // is far from enough, and would put off the end of its wait time and again.
+                    let limit = self.site.options.body_timeout.map(Micros::from);
+                    if arriving.waits_since.is_none() && limit.is_some_and(|limit| arriving.waited >= limit) {
                         return self.refuse_for_room();
                     }
-                    io_thread::with(|io| io.wait_for(self.seat, Timed::Budget));
+                    io_thread::with(|io| {
+                        let since = *arriving.waits_since.get_or_insert(io.now());
+                        let since = Micros(since.0.saturating_sub(arriving.waited.0));
+                        io.wait_since(self.seat, Timed::Budget, since);
+                    });
                     return Turn::Wait;
                 }
                 Err(refused) => return self.refuse_body(refused),
@@ -348,6 +359,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
                 self.discard(asked, arriving.body.end, &answer)
             }
             None => self.break_off(&answer),
+            Refused::NoRoom => return self.refuse_for_room(),
         }
     }
 
@@ -703,10 +715,7 @@ impl<T> Connection<T> {
     /// Gives up what a body that is still coming holds.
     fn forget_body(&mut self) {
         if let Phase::Body(arriving) = &mut self.phase {
-            if std::mem::take(&mut arriving.is_waiting) {
-                self.site.budget.end_wait(arriving.body.reserved.0);
-            }
-            self.site.budget.give_back(std::mem::take(&mut arriving.body.reserved.0));
+            arriving.body.forget(&self.site.budget);
         }
     }
 

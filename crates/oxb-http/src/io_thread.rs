@@ -316,6 +316,11 @@ impl Io {
         part
     }
 
+    /// Says what `seat` waits for and since when.
+    pub(crate) fn wait_since(&mut self, seat: u32, timed: Timed, since: Micros) {
+        self.entries[seat as usize].wait = Wait { timed, since };
+    }
+
     /// Says what `seat` waits for from now on; a wait that goes on keeps its beginning.
     pub(crate) fn wait_for(&mut self, seat: u32, timed: Timed) {
         let entry = &mut self.entries[seat as usize];

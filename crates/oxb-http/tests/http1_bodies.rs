@@ -274,6 +274,60 @@ fn invariant_10_bodies_that_would_wait_for_each_other_for_ever_do_not() {
     site.finish();
 }
 
+/// What one body gives up is a piece for the next, which waits again for the rest: that must not put off its end.
+/// A client that sends a byte now and then keeps the wait from being a circle.
+#[test]
+fn invariant_10_uploads_wait_for_the_body_timeout_in_all_however_often_a_piece_of_theirs_fits() {
+    const CLIENTS: usize = 16;
+    let body_timeout = Duration::from_secs(1);
+    let options = ServerOptions {
+        max_body: 1_000_000,
+        max_buffered: 1_000_000,
+        body_timeout: Some(body_timeout),
+        ..ServerOptions::default()
+    };
+    let site = Site::start(options);
+    let is_over = Arc::new(AtomicBool::new(false));
+    let mut trickling = site.connect();
+    let trickler = {
+        let is_over = Arc::clone(&is_over);
+        std::thread::spawn(move || {
+            let whole = post_chunked("/echo", &[&[b'x'; 900_000]]);
+            trickling.send(&whole[..1000]);
+            for byte in &whole[1000..] {
+                if is_over.load(Ordering::SeqCst) || trickling.offer([*byte]).is_err() {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        })
+    };
+    let whole = post("/echo", &[b'x'; 950_000]);
+    let mut clients: Vec<_> = (0..CLIENTS).map(|_| site.connect()).collect();
+    for client in &mut clients {
+        client.send(&whole[..60_000]);
+    }
+    let all_there = 59_000 * u64::try_from(CLIENTS).expect("it is small");
+    site.wait_until("a little of each is there", |running| running.buffered() > all_there);
+    let began = std::time::Instant::now();
+    let waiting: Vec<_> = clients
+        .into_iter()
+        .map(|mut client| {
+            let rest = whole[60_000..].to_vec();
+            std::thread::spawn(move || {
+                // A server that refuses it need not take it all.
+                let _ = client.offer(rest);
+                (client.answer().status, began.elapsed())
+            })
+        })
+        .collect();
+    let answers: Vec<_> = waiting.into_iter().map(|one| one.join().expect("it is answered")).collect();
+    is_over.store(true, Ordering::SeqCst);
+    trickler.join().expect("no panic");
+    assert!(answers.iter().all(|(status, _)| matches!(status, 200 | 503)), "{answers:?}");
+    assert!(answers.iter().all(|(_, took)| *took < body_timeout * 5 / 2), "{answers:?}");
+}
+
 #[test]
 fn invariant_10_five_hundred_clients_that_trickle_stay_within_the_budget() {
     const CLIENTS: usize = 500;
