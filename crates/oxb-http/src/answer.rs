@@ -28,6 +28,11 @@ pub(crate) fn method_not_allowed(allow: String) -> Answer {
     Answer { head: head.header("allow", allow), body }
 }
 
+/// What `OPTIONS *` is answered with: the methods of the server (RFC 9110 section 9.3.7).
+pub(crate) fn server_options(allow: String) -> Answer {
+    Answer { head: ReplyHead::new(204).header("allow", allow), body: Bytes::new() }
+}
+
 /// 422 with its one entry.
 pub(crate) fn unprocessable(error: &ParamError) -> Answer {
     Answer { head: ReplyHead::new(422).content_type(PROBLEM), body: error.problem() }

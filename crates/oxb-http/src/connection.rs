@@ -217,6 +217,13 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
                 return self.refuse(&head, asked, &answer::problem(413, None));
             }
             if length > 64 * 1024 && self.site.service.is_full() {
+            Found::NotFound if head.path() == "*" => {
+                return self.refuse(
+                    &head,
+                    asked,
+                    &answer::server_options(self.site.router.allow_of_server()),
+                );
+            }
                 return self.refuse(&head, asked, &answer::overloaded());
             }
         }

@@ -145,10 +145,7 @@ impl Head {
 
     /// Host and port the client meant: of the target in absolute form, else the Host field (RFC 9112 §3.2.2).
     pub fn authority(&self) -> Option<&str> {
-        match self.parts.authority {
-            Some(authority) => Some(authority.text(&self.raw)),
-            None => self.header("host").and_then(|host| std::str::from_utf8(host).ok()),
-        }
+        self.header("host").and_then(|host| std::str::from_utf8(host).ok())
     }
 
     /// The protocol version of the request line.
@@ -156,14 +153,22 @@ impl Head {
         self.framing.version
     }
 
-    /// Every field as sent and in order: name, and value without the whitespace around it.
+    /// Every field as sent and in order: name, and value without the whitespace around it. A target in absolute
+    /// form has its own `host`, which replaces the one sent (RFC 9112 §3.2.2), or comes first where none was.
     pub fn headers(&self) -> Headers<'_> {
-        Headers::new(&self.raw, &self.fields)
+        Headers::new(&self.raw, &self.fields, self.target_authority().map(str::as_bytes))
     }
 
-    /// The value of the first field of that name, in any case.
+    /// The value of the first field of that name, in any case; of `host` as [`headers`](Self::headers) gives it.
     pub fn header(&self, name: &str) -> Option<&[u8]> {
-        self.fields.find(&self.raw, name.as_bytes())
+        match self.target_authority() {
+            Some(authority) if name.eq_ignore_ascii_case("host") => Some(authority.as_bytes()),
+            _ => self.fields.find(&self.raw, name.as_bytes()),
+        }
+    }
+
+    fn target_authority(&self) -> Option<&str> {
+        self.parts.authority.map(|authority| authority.text(&self.raw))
     }
 
     /// How the body is framed and what becomes of the connection.

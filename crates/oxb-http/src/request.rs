@@ -39,12 +39,12 @@ impl Request {
         self.head.query()
     }
 
-    /// The header fields as sent, in order.
+    /// The header fields as sent, in order; `host` is that of the target where it names one (RFC 9112 §3.2.2).
     pub fn headers(&self) -> impl Iterator<Item = (&str, &[u8])> {
         self.head.headers()
     }
 
-    /// The first value of a field, whatever the case of its name.
+    /// The first value of a field, whatever the case of its name; of `host` as [`headers`](Self::headers) gives it.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&[u8]> {
         self.head.header(name)

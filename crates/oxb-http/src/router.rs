@@ -178,6 +178,19 @@ impl Router {
         }
     }
 
+    /// The methods of the whole table as an `Allow` field lists them, with those that the server answers by itself:
+    /// `HEAD` beside `GET`, and `OPTIONS` of the server (RFC 9110 §9.3.7).
+    pub(crate) fn allow_of_server(&self) -> String {
+        let mut methods: Vec<&str> = self.methods.iter().map(|(method, _)| method.as_str()).collect();
+        if methods.contains(&"GET") {
+            methods.push("HEAD");
+        }
+        methods.push("OPTIONS");
+        methods.sort_unstable();
+        methods.dedup();
+        methods.join(", ")
+    }
+
     /// Coerces the parameters of a route that was found, in the order they were declared. Nothing is allocated
     /// for a route without parameters.
     ///

@@ -89,6 +89,9 @@ fn a_head_that_keeps_the_rules_reads_as_it_was_meant() {
         ("GET HTTPS://b HTTP/1.1\r\nHost: a\r\n\r\n", "GET / None keep"),
         ("GET http://b?y HTTP/1.1\r\nHost: a\r\n\r\n", "GET / ?y None keep"),
         ("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n", "OPTIONS * None keep"),
+        // §3.2: the Host of a target without an authority.
+        ("GET / HTTP/1.1\r\nHost:\r\n\r\n", "GET / None keep"),
+        ("GET / HTTP/1.1\r\nHost: \t \r\n\r\n", "GET / None keep"),
         // Bodies.
         ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n", "POST / Length(0) keep"),
         ("POST / HTTP/1.1\r\nHost: a\r\ncontent-length:\t007 \r\n\r\n", "POST / Length(7) keep"),
@@ -186,7 +189,7 @@ fn a_head_that_breaks_a_rule_is_refused_with_its_status() {
         ("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", "400 more than one Host field"),
         ("GET / HTTP/1.1\r\nHost: a\r\nhost: a\r\n\r\n", "400 more than one Host field"),
         ("GET / HTTP/1.0\r\nHost: a\r\nHost: a\r\n\r\n", "400 more than one Host field"),
-        ("GET / HTTP/1.1\r\nHost:\r\n\r\n", "400 bad Host field"),
+        ("GET / HTTP/1.1\r\nHost: :80\r\n\r\n", "400 bad Host field"),
         ("GET / HTTP/1.1\r\nHost: a b\r\n\r\n", "400 bad Host field"),
         ("GET / HTTP/1.1\r\nHost: user@a\r\n\r\n", "400 bad Host field"),
         ("GET / HTTP/1.1\r\nHost: a/b\r\n\r\n", "400 bad Host field"),
@@ -304,9 +307,25 @@ fn fields_are_given_in_order_and_without_the_space_around_them() {
     assert_eq!(head.header("X-ONE"), Some(&b"1"[..]), "the first of several");
     assert_eq!(head.header("missing"), None);
     assert_eq!((head.target(), head.authority()), ("/", Some("a")));
-    let absolute =
-        read(&[b"GET http://b:1/ HTTP/1.1\r\nHost: a\r\n\r\n"], &HeadLimits::default()).unwrap().unwrap();
-    assert_eq!((absolute.target(), absolute.authority()), ("http://b:1/", Some("b:1")));
+}
+
+#[test]
+fn the_host_of_a_target_in_absolute_form_takes_the_place_of_the_one_sent() {
+    type Fields = &'static [(&'static str, &'static [u8])];
+    let cases: [(&str, &str, Fields); 4] = [
+        ("GET http://b:1/ HTTP/1.1\r\nX: y\r\nHOST: a\r\n\r\n", "b:1", &[("X", b"y"), ("HOST", b"b:1")]),
+        ("GET http://b HTTP/1.1\r\nHost:\r\n\r\n", "b", &[("Host", b"b")]),
+        ("GET http://b/ HTTP/1.0\r\nX: y\r\n\r\n", "b", &[("host", b"b"), ("X", b"y")]),
+        ("GET / HTTP/1.1\r\nHost: a\r\n\r\n", "a", &[("Host", b"a")]),
+    ];
+    for (raw, host, fields) in cases {
+        let head = read(&[raw.as_bytes()], &HeadLimits::default()).unwrap().unwrap();
+        assert_eq!((head.authority(), head.header("host")), (Some(host), Some(host.as_bytes())), "{raw}");
+        assert_eq!(
+            (head.headers().collect::<Vec<_>>(), head.headers().len()),
+            (fields.to_vec(), fields.len())
+        );
+    }
 }
 
 #[test]

@@ -220,7 +220,8 @@ fn r04_a_request_with_no_host_or_two_or_a_bad_one_is_refused() {
         with("Host: a\r\nHost: b\r\n"),
         with("Host: a\r\nHost: a\r\n"),
         with("Host: a\r\nX: y\r\nhOST: a\r\n"),
-        with("Host:\r\n"),
+        with("Host: :80\r\n"),
+        with("Host:\r\nHost:\r\n"),
         with("Host: a b\r\n"),
         with("Host: a/b\r\n"),
         with("Host: user@a\r\n"),
@@ -243,6 +244,7 @@ fn r04_a_request_with_one_host_is_served_in_every_form_of_its_target() {
     };
     check(&[
         open("GET /hello HTTP/1.1\r\nHost: a\r\n\r\n", &["/hello"]),
+        open("GET /hello HTTP/1.1\r\nHost:\r\n\r\n", &["/hello"]),
         open("GET /hello HTTP/1.1\r\nhost:\ta.b:80 \r\n\r\n", &["/hello"]),
         open("GET /hello HTTP/1.1\r\nHost: [::1]:8000\r\n\r\n", &["/hello"]),
         open("GET http://b/hello?x HTTP/1.1\r\nHost: a\r\n\r\n", &["http://b/hello?x"]),
@@ -292,8 +294,35 @@ fn answers_that_need_no_service_leave_the_connection_usable_with_and_without_a_b
         open(&[422], post("/items/x", b"GET /hello HTTP/1.1\r\n\r\n")),
         open(&[413], post("/small", &[b'x'; 1001])),
         open(&[413], post_chunked("/small", &[&[b'x'; 600], &[b'\r'; 600]])),
-        open(&[404], b"OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n".to_vec()),
+        open(&[204], b"OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n".to_vec()),
+        open(&[204], b"OPTIONS * HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc".to_vec()),
+        open(&[405], b"OPTIONS /hello HTTP/1.1\r\nHost: a\r\n\r\n".to_vec()),
     ]);
+}
+
+#[test]
+fn options_of_the_server_lists_the_methods_of_all_routes_and_its_own() {
+    let site = Site::start(ServerOptions::default());
+    let mut client = site.connect();
+    client.send("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n");
+    let answer = client.answer();
+    assert_eq!((answer.status, answer.header("allow")), (204, Some("GET, HEAD, OPTIONS, POST")));
+    assert_eq!(client.get("/hello").status, 200);
+}
+
+#[test]
+fn r04_a_service_sees_the_host_that_its_target_names() {
+    let site = Site::start(ServerOptions::default());
+    for (target, host) in [("http://b:1/hold", "b:1"), ("/hold", "a")] {
+        let mut client = site.connect();
+        client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        let held = site.desk.held();
+        assert_eq!(held.request.header("Host"), Some(host.as_bytes()));
+        let all: Vec<_> = held.request.headers().collect();
+        assert_eq!(all, [("Host", host.as_bytes())]);
+        held.responder.overloaded();
+        assert_eq!(client.answer().status, 503);
+    }
 }
 
 #[test]

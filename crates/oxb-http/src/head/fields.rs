@@ -77,17 +77,22 @@ pub(super) fn trim(mut value: &[u8]) -> &[u8] {
     value
 }
 
-/// The fields of a head in the order they were sent; made by [`Head::headers`](super::Head::headers).
+/// The fields of a head in the order they were sent, with the host its target says; made by [`Head::headers`](super::Head::headers).
 #[derive(Clone, Debug)]
 pub struct Headers<'h> {
     raw: &'h [u8],
     fields: &'h Fields,
     index: usize,
+    /// The value of `host`, where the target says it.
+    authority: Option<&'h [u8]>,
+    /// No field holds it.
+    is_host_owed: bool,
 }
 
 impl<'h> Headers<'h> {
-    pub(super) fn new(raw: &'h [u8], fields: &'h Fields) -> Self {
-        Headers { raw, fields, index: 0 }
+    pub(super) fn new(raw: &'h [u8], fields: &'h Fields, authority: Option<&'h [u8]>) -> Self {
+        let is_host_owed = authority.is_some() && fields.find(raw, b"host").is_none();
+        Headers { raw, fields, index: 0, authority, is_host_owed }
     }
 }
 
@@ -95,16 +100,24 @@ impl<'h> Iterator for Headers<'h> {
     type Item = (&'h str, &'h [u8]);
 
     fn next(&mut self) -> Option<Self::Item> {
+        if let Some(authority) = self.authority
+            && std::mem::take(&mut self.is_host_owed)
+        {
+            return Some(("host", authority));
+        }
         let field = self.fields.get(self.index)?;
         let name = std::str::from_utf8(self.fields.name(self.raw, field))
             .expect("field names are tokens, which are ASCII");
-        let value = self.fields.value(self.raw, self.index, field);
+        let value = match self.authority {
+            Some(authority) if name.eq_ignore_ascii_case("host") => authority,
+            _ => self.fields.value(self.raw, self.index, field),
+        };
         self.index += 1;
         Some((name, value))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = self.fields.count - self.index;
+        let left = self.fields.count - self.index + usize::from(self.is_host_owed);
         (left, Some(left))
     }
 }

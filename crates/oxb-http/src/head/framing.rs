@@ -81,13 +81,14 @@ impl FramingRules {
         }
     }
 
-    // RFC 9112 §3.2: more than one Host line, or an invalid value, is a 400. The empty value stands for a target
-    // without an authority; http and https targets have one, and an empty host is invalid there (RFC 9110 §4.2.1).
+    // RFC 9112 §3.2: more than one Host line, or an invalid value, is a 400. The empty value is what a client sends
+    // whose target has no authority.
     fn see_host(&mut self, value: &[u8]) -> Result<(), HeadError> {
         if self.has_host {
             return Err(HeadError::Malformed("more than one Host field"));
         }
-        if !is_host(trim(value)) {
+        let value = trim(value);
+        if !value.is_empty() && !is_host(value) {
             return Err(HeadError::Malformed("bad Host field"));
         }
         self.has_host = true;
