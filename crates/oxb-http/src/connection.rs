@@ -524,11 +524,14 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
     // --- streams ---
 
     fn begin_stream(&mut self, asked: Asked, head: &ReplyHead, declared: Option<u64>) -> Turn {
-        if let Err(error) = head.check() {
-            self.give_up_stream_source();
-            self.end_exchange();
-            return self.answer_bad_head(asked, &error);
-        }
+        let declared = match head.check().and_then(|()| head.length(declared)) {
+            Ok(declared) => declared,
+            Err(error) => {
+                self.give_up_stream_source();
+                self.end_exchange();
+                return self.answer_bad_head(asked, &error);
+            }
+        };
         let has_body = wire::has_body(head.status);
         let body = match declared {
             _ if !has_body => BodyWire::None,

@@ -228,7 +228,7 @@ impl Responder {
     }
 
     /// Answers with a head now and a body piece by piece. With `declared`, exactly that many bytes must follow;
-    /// without, the body is chunked (HTTP/1.0: ended by closing).
+    /// without, and without a `Content-Length` in `head`, the body is chunked (HTTP/1.0: ended by closing).
     #[must_use]
     pub fn stream(mut self, head: ReplyHead, declared: Option<u64>) -> StreamWriter {
         self.answer(Part::Head(head, declared));

@@ -9,8 +9,9 @@ use thiserror::Error;
 
 /// The head of an answer.
 ///
-/// `Date` and the framing fields are the server's own: `Content-Length`, `Transfer-Encoding` and `Keep-Alive`
-/// given here are dropped; `Connection: close` is obeyed.
+/// The framing fields are the server's own: `Content-Length`, `Transfer-Encoding` and `Keep-Alive` given here are
+/// dropped, though a stream takes its length from the first; `Connection: close` is obeyed. A `Date` given here is
+/// the one that is sent.
 ///
 /// ```
 /// use oxb_http::reply::ReplyHead;
@@ -40,6 +41,12 @@ pub enum BadHead {
     /// A line break, NUL or another control character.
     #[error("the value of header field {0:?} holds a control character")]
     Value(String),
+    /// Two moments at which one answer was made.
+    #[error("more than one Date field")]
+    Dates,
+    /// `Content-Length` that is no number, or says two things (RFC 9110 section 8.6).
+    #[error("the Content-Length fields do not name one length")]
+    Length,
 }
 
 impl ReplyHead {
@@ -76,6 +83,7 @@ impl ReplyHead {
         {
             return Err(BadHead::Value("content-type".into()));
         }
+        let mut has_date = false;
         for (name, value) in &self.headers {
             if !is_token(name.as_bytes()) {
                 return Err(BadHead::Name(name.to_string()));
@@ -83,8 +91,29 @@ impl ReplyHead {
             if !is_field_value(value) {
                 return Err(BadHead::Value(name.to_string()));
             }
+            if name.eq_ignore_ascii_case("date") && std::mem::replace(&mut has_date, true) {
+                return Err(BadHead::Dates);
+            }
         }
-        Ok(())
+        self.length(None).map(drop)
+    }
+
+    /// The one length that `declared` and the `Content-Length` fields name.
+    ///
+    /// # Errors
+    /// [`BadHead::Length`] when they name several, or a field names none.
+    pub(crate) fn length(&self, declared: Option<u64>) -> Result<Option<u64>, BadHead> {
+        let fields = self.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("content-length"));
+        fields.map(|(_, value)| value).try_fold(declared, |known, value| {
+            let is_digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+            let length =
+                std::str::from_utf8(value).ok().filter(|_| is_digits).and_then(|text| text.parse().ok());
+            match (known, length) {
+                (_, None) => Err(BadHead::Length),
+                (Some(known), Some(length)) if known != length => Err(BadHead::Length),
+                (_, length) => Ok(length),
+            }
+        })
     }
 }
 
@@ -132,10 +161,38 @@ mod tests {
             (ReplyHead::new(200).header("a", "x\ny"), BadHead::Value("a".into())),
             (ReplyHead::new(200).header("a", "x\0"), BadHead::Value("a".into())),
             (ReplyHead::new(200).content_type("x\r".to_owned()), BadHead::Value("content-type".into())),
+            (ReplyHead::new(200).header("Date", "then").header("date", "then"), BadHead::Dates),
+            (
+                ReplyHead::new(200).header("Content-Length", "5").header("content-length", "6"),
+                BadHead::Length,
+            ),
+            (ReplyHead::new(200).header("content-length", ""), BadHead::Length),
+            (ReplyHead::new(200).header("content-length", "+5"), BadHead::Length),
+            (ReplyHead::new(200).header("content-length", "5, 5"), BadHead::Length),
+            (ReplyHead::new(200).header("content-length", "99999999999999999999"), BadHead::Length),
         ];
         for (head, error) in cases {
             assert_eq!(head.check().as_ref(), Err(error), "{head:?}");
         }
         assert!(ReplyHead::new(200).header("x-a", "tab\there, \u{e4}".as_bytes()).check().is_ok());
+    }
+
+    #[test]
+    fn a_length_is_named_once_by_whoever_names_it() {
+        let head = |lengths: &[&'static str]| {
+            lengths.iter().fold(ReplyHead::new(200), |head, length| head.header("Content-Length", *length))
+        };
+        type Case = (&'static [&'static str], Option<u64>, Result<Option<u64>, BadHead>);
+        let cases: &[Case] = &[
+            (&[], None, Ok(None)),
+            (&[], Some(5), Ok(Some(5))),
+            (&["5"], None, Ok(Some(5))),
+            (&["5", "5"], Some(5), Ok(Some(5))),
+            (&["5"], Some(6), Err(BadHead::Length)),
+            (&["5", "6"], None, Err(BadHead::Length)),
+        ];
+        for (lengths, declared, expected) in cases {
+            assert_eq!(head(lengths).length(*declared), *expected, "{lengths:?} {declared:?}");
+        }
     }
 }

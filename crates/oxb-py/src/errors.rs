@@ -63,7 +63,9 @@ pub(crate) fn loop_set_error(error: &LoopSetError) -> PyErr {
 pub(crate) fn bad_head(py: Python<'_>, error: &BadHead) -> PyErr {
     match error {
         BadHead::Status(_) => PyValueError::new_err(error.to_string()),
-        BadHead::Name(_) | BadHead::Value(_) => bad_header(py, error.to_string()),
+        BadHead::Name(_) | BadHead::Value(_) | BadHead::Dates | BadHead::Length => {
+            bad_header(py, error.to_string())
+        }
     }
 }
 
