@@ -30,6 +30,7 @@ use crate::service::Notice;
 use crate::site::Site;
 use crate::socket::{Broken, Socket};
 use crate::streaming::StreamBody;
+use crate::transport::Transport;
 use crate::wire::{self, BodyWire, Persistence};
 
 /// The header section's limits (api.md 16.8).
@@ -39,6 +40,10 @@ const DISCARD: Duration = Duration::from_millis(250);
 /// After the last answer of a connection whose client may still be sending, it is read from for at most this
 /// long, since closing with unread bytes resets the connection and takes the answer away (RFC 9112 section 9.6).
 const LINGER: Duration = Duration::from_secs(1);
+/// Before a reset: how often the system is asked whether all is sent, and then the time the last of it has to
+/// arrive, which is that of one retransmission (RFC 6298 has 200 ms in practice).
+const SENT_LOOK: Duration = Duration::from_millis(20);
+const ARRIVAL: Duration = Duration::from_millis(250);
 /// Turns of the state machine in one poll, so that a pipelining client does not keep the thread.
 const TURNS: usize = 32;
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
@@ -99,6 +104,11 @@ enum Phase {
     },
     /// The write side is shut; whatever still comes is read away.
     Lingering,
+    /// What was accepted of a body that broke off has to leave, then the connection is reset: its end would be
+    /// taken for that of the body. `is_sent`: the system has sent it all, and the client gets a moment to have it.
+    Resetting {
+        is_sent: bool,
+    },
 }
 
 /// Whether the connection goes on is settled when its answer is written: a drain may have begun meanwhile.
@@ -123,7 +133,7 @@ pub(crate) struct Connection<T> {
     is_first: bool,
 }
 
-impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
+impl<T: Transport> Connection<T> {
     /// Takes a seat on this I/O thread.
     pub(crate) fn new(transport: T, site: Arc<Site>, peer: Option<IpAddr>) -> Self {
         site.opened();
@@ -146,6 +156,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
             Phase::Discarding(_) => self.turn_discarding(cx),
             Phase::Closing { lingers } => self.turn_closing(cx, lingers),
             Phase::Lingering => self.turn_lingering(cx),
+            Phase::Resetting { is_sent } => self.turn_resetting(cx, is_sent),
         }
     }
 
@@ -206,6 +217,13 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
             Found::MethodNotAllowed { allow } => {
                 return self.refuse(&head, asked, &answer::method_not_allowed(allow));
             }
+            Found::NotFound if head.path() == "*" => {
+                return self.refuse(
+                    &head,
+                    asked,
+                    &answer::server_options(self.site.router.allow_of_server()),
+                );
+            }
             Found::NotFound => return self.refuse(&head, asked, &answer::problem(404, None)),
         };
         let Some(end) = BodyEnd::new(framing.body) else {
@@ -217,13 +235,6 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
                 return self.refuse(&head, asked, &answer::problem(413, None));
             }
             if length > 64 * 1024 && self.site.service.is_full() {
-            Found::NotFound if head.path() == "*" => {
-                return self.refuse(
-                    &head,
-                    asked,
-                    &answer::server_options(self.site.router.allow_of_server()),
-                );
-            }
                 return self.refuse(&head, asked, &answer::overloaded());
             }
         }
@@ -348,6 +359,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
 
     fn refuse_body(&mut self, refused: Refused) -> Turn {
         let rest = match refused {
+            Refused::NoRoom => return self.refuse_for_room(),
             Refused::Broken => return self.break_off_body(400, "bad body"),
             Refused::TooLarge { rest } => rest,
         };
@@ -366,7 +378,6 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
                 self.discard(asked, arriving.body.end, &answer)
             }
             None => self.break_off(&answer),
-            Refused::NoRoom => return self.refuse_for_room(),
         }
     }
 
@@ -548,6 +559,10 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
             self.end_exchange();
             return self.after_answer(asked);
         }
+        if body == BodyWire::UntilClose {
+            // However it ends from here on, a body that is not whole must not look so.
+            self.socket.end_in_reset(true);
+        }
         io_thread::with(|io| io.set_deadline(self.seat, None));
         let Phase::Handed(mut handed) = std::mem::replace(&mut self.phase, Phase::Head) else {
             return Turn::Again;
@@ -571,19 +586,20 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
             let outcome = match part {
                 Part::Chunk(bytes) => streaming.body.push(bytes, &mut self.socket.output),
                 Part::End => streaming.body.end(&mut self.socket.output),
-                // A body that breaks off: the client has to see that (R07), so nothing ends it.
                 Part::Failed | Part::Dropped | Part::Overloaded | Part::Whole(_) | Part::Head(..) => {
-                    return Turn::Close;
+                    return self.break_off_stream();
                 }
             };
             if outcome.is_err() {
                 tracing::error!("a stream gave more or less than the length it declared");
-                return Turn::Close;
+                self.give_up();
+                return self.break_off_stream();
             }
         }
         let flushed = self.socket.flush(cx);
         let credit = streaming.body.credit(self.socket.output.len());
         let (asked, is_ended) = (streaming.handed.asked, streaming.body.is_ended());
+        let ends_by_closing = streaming.body.ends_by_closing();
         if credit > 0 && streaming.handed.exchange.wrote(credit) {
             let exchange = Arc::clone(&streaming.handed.exchange);
             self.notify(Notice::Room(exchange));
@@ -591,6 +607,9 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         match flushed {
             Poll::Ready(Err(Broken)) => return Turn::Close,
             Poll::Ready(Ok(())) if is_ended => {
+                if ends_by_closing {
+                    self.socket.end_in_reset(false);
+                }
                 self.end_exchange();
                 return self.after_answer(asked);
             }
@@ -601,6 +620,42 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
             Poll::Ready(()) => Turn::Close,
             Poll::Pending => Turn::Wait,
         }
+    }
+
+    /// The body breaks off: the client gets what was accepted of it, and has to see that more was to come (R07).
+    fn break_off_stream(&mut self) -> Turn {
+        let Phase::Streaming(streaming) = &self.phase else { return Turn::Again };
+        let (asked, ends_by_closing) = (streaming.handed.asked, streaming.body.ends_by_closing());
+        self.end_exchange();
+        if ends_by_closing {
+            self.phase = Phase::Resetting { is_sent: false };
+            return Turn::Again;
+        }
+        self.after_answer(Asked { keep_alive: false, ..asked })
+    }
+
+    fn turn_resetting(&mut self, cx: &mut Context<'_>, is_sent: bool) -> Turn {
+        match self.socket.flush(cx) {
+            Poll::Ready(Ok(())) => {}
+            Poll::Ready(Err(Broken)) => return Turn::Close,
+            Poll::Pending => return Turn::Wait,
+        }
+        // Nothing that comes is of interest but the news that the client is gone.
+        self.socket.discard_pending();
+        match self.socket.read(cx) {
+            Poll::Ready(Ok(0) | Err(Broken)) => return Turn::Close,
+            Poll::Ready(Ok(_)) => return Turn::Again,
+            Poll::Pending => {}
+        }
+        if !is_sent {
+            let is_sent = self.socket.is_sent();
+            self.phase = Phase::Resetting { is_sent };
+            io_thread::with(|io| {
+                io.wait_for(self.seat, if is_sent { Timed::Nothing } else { Timed::Write });
+                io.set_deadline(self.seat, Some(if is_sent { ARRIVAL } else { SENT_LOOK }));
+            });
+        }
+        Turn::Wait
     }
 
     // --- answers ---
@@ -689,7 +744,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
     }
 }
 
-impl<T: AsyncRead + AsyncWrite + Unpin> Future for Connection<T> {
+impl<T: Transport> Future for Connection<T> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -700,7 +755,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Future for Connection<T> {
             // An answer that came back with the deadline is still the answer.
             Phase::Handed(_) if !io_thread::with(|io| io.has_part(this.seat)) => this.is_due(),
             Phase::Discarding(_) => this.close(true),
-            Phase::Lingering => Turn::Close,
+            Phase::Lingering | Phase::Resetting { is_sent: true } => Turn::Close,
             _ => Turn::Again,
         };
         for _ in 0..TURNS {
@@ -761,7 +816,11 @@ impl<T> Connection<T> {
             Phase::Body(arriving) => arriving.body.reserved.0,
             Phase::Handed(handed) => handed.reserved,
             Phase::Streaming(streaming) => streaming.handed.reserved,
-            Phase::Head | Phase::Discarding(_) | Phase::Closing { .. } | Phase::Lingering => 0,
+            Phase::Head
+            | Phase::Discarding(_)
+            | Phase::Closing { .. }
+            | Phase::Lingering
+            | Phase::Resetting { .. } => 0,
         }
     }
 }

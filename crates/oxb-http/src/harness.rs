@@ -31,6 +31,7 @@ use crate::options::ServerOptions;
 use crate::router::Router;
 use crate::service::Service;
 use crate::site::{RouteOptions, Site};
+use crate::transport::Transport;
 
 /// What the connection reads from and writes to.
 #[derive(Debug, Default)]
@@ -70,6 +71,14 @@ impl AsyncWrite for Pipe {
     fn poll_shutdown(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.is_shut = true;
         Poll::Ready(Ok(()))
+    }
+}
+
+impl Transport for Pipe {
+    fn end_in_reset(&self, _: bool) {}
+
+    fn is_sent(&self) -> bool {
+        true
     }
 }
 

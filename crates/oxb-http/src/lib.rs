@@ -57,6 +57,7 @@ pub mod service;
 mod site;
 mod socket;
 mod streaming;
+mod transport;
 mod wire;
 
 pub use site::RouteOptions;

@@ -14,7 +14,6 @@ use std::time::Duration;
 use oxb_core::ReturnQueue;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use thiserror::Error;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::unix::pipe::Receiver;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
@@ -27,6 +26,7 @@ use crate::options::{Place, ServerOptions};
 use crate::router::Router;
 use crate::service::Service;
 use crate::site::{RouteOptions, Site};
+use crate::transport::Transport;
 
 /// Descriptors kept free for everything but connections.
 const SPARE_DESCRIPTORS: u64 = 64;
@@ -317,7 +317,7 @@ impl AnyListener {
 
 fn serve<T>(stream: T, site: &Arc<Site>, peer: Option<IpAddr>, permit: OwnedSemaphorePermit)
 where
-    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    T: Transport + Send + 'static,
 {
     let connection = Connection::new(stream, Arc::clone(site), peer);
     tokio::spawn(async move {

@@ -8,10 +8,11 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::ReadBuf;
 
 use crate::io_thread::{self, Timed};
 use crate::output::Output;
+use crate::transport::Transport;
 
 /// Pipelined bytes read ahead while a request is in progress.
 const READ_AHEAD: usize = 64 * 1024;
@@ -75,7 +76,17 @@ impl<T> Socket<T> {
     }
 }
 
-impl<T: AsyncRead + AsyncWrite + Unpin> Socket<T> {
+impl<T: Transport> Socket<T> {
+    /// From now on closing resets the connection, or no longer does.
+    pub(crate) fn end_in_reset(&self, is_reset: bool) {
+        self.transport.end_in_reset(is_reset);
+    }
+
+    /// Whether the system has sent all that was written.
+    pub(crate) fn is_sent(&self) -> bool {
+        self.transport.is_sent()
+    }
+
     /// Reads what is there behind what is pending. 0: the client has shut its side.
     pub(crate) fn read(&mut self, cx: &mut Context<'_>) -> Poll<Result<usize, Broken>> {
         if self.is_eof {

@@ -2,7 +2,8 @@
 //! to its source as the socket takes it.
 //!
 //! Invariant: a body ends on the wire only when its source ended it and, with a declared length, gave exactly
-//! that much (R07); whatever else happens closes the connection before the end is written.
+//! that much (R07); whatever else happens closes the connection before the end is written, and resets it where
+//! closing is the end.
 
 use bytes::Bytes;
 
@@ -56,6 +57,11 @@ impl StreamBody {
         }
         self.is_ended = true;
         Ok(())
+    }
+
+    /// Only the end of the connection tells its client where it ends.
+    pub(crate) fn ends_by_closing(&self) -> bool {
+        self.wire == BodyWire::UntilClose
     }
 
     /// The source has ended and all of the body is in the output.

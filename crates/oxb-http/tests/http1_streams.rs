@@ -260,3 +260,139 @@ fn a_stream_that_nobody_feeds_outlives_every_timeout_of_its_connection() {
     writer.finish();
     assert_eq!(client.answer().text(), "first, second");
 }
+
+/// A large piece behind a small one: more than the sockets' own buffers take at once.
+#[test]
+fn what_a_stream_gave_before_it_broke_off_is_sent() {
+    let site = Site::start(ServerOptions::default());
+    let sizes: [&[usize]; 4] = [&[], &[5], &[5, 60_000], &[6 << 20]];
+    for (request, declared) in [
+        ("GET /hold HTTP/1.1\r\nHost: a\r\n\r\n", None),
+        ("GET /hold HTTP/1.1\r\nHost: a\r\n\r\n", Some(1 << 30)),
+        ("GET /hold HTTP/1.0\r\n\r\n", None),
+    ] {
+        for sizes in sizes {
+            let mut client = site.connect();
+            client.send(request);
+            let writer = stream(begun(&site), 200, declared);
+            for &size in sizes {
+                let _ = writer.send(Bytes::from(vec![b'x'; size]));
+            }
+            writer.fail();
+            let received = client.end();
+            let text = support::show(&received);
+            assert!(text.starts_with("HTTP/1.1 200 OK\r\n"), "{request} {sizes:?}: {text:?}");
+            let start = received.windows(4).position(|window| window == b"\r\n\r\n").expect("a head") + 4;
+            let count = received[start..].iter().filter(|&&byte| byte == b'x').count();
+            assert_eq!(count, sizes.iter().sum::<usize>(), "{request} {sizes:?}");
+        }
+    }
+    site.finish();
+}
+
+#[test]
+fn a_client_that_does_not_take_what_a_broken_stream_gave_is_closed_in_time() {
+    for request in [REQUEST, "GET /hold HTTP/1.0\r\n\r\n"] {
+        let site = Site::start(ServerOptions { write_timeout: SOON, ..ServerOptions::default() });
+        let mut client = site.connect();
+        client.send(request);
+        let writer = stream(begun(&site), 200, None);
+        let _ = writer.send(Bytes::from(vec![b'x'; 16 << 20]));
+        writer.fail();
+        site.wait_until("it is closed", |running| running.connections() == 0);
+        site.finish();
+    }
+}
+
+/// The end of the connection is the end of the body there, so a body that broke off must end in another way.
+#[test]
+fn a_body_that_ends_by_closing_and_broke_off_ends_in_a_reset() {
+    use std::io::Read;
+    type Act = fn(StreamWriter);
+    let acts: [(Act, bool); 3] =
+        [(|writer| writer.finish(), true), (|writer| writer.fail(), false), (drop, false)];
+    let site = Site::start(ServerOptions::default());
+    for size in [5, 6 << 20] {
+        for (act, is_whole) in acts {
+            let mut client = site.connect();
+            client.send("GET /hold HTTP/1.0\r\n\r\n");
+            let writer = stream(begun(&site), 200, None);
+            let _ = writer.send(Bytes::from(vec![b'x'; size]));
+            act(writer);
+            let mut received = Vec::new();
+            let outcome = client.stream.read_to_end(&mut received);
+            assert_eq!(outcome.is_ok(), is_whole, "{size}: {outcome:?}");
+            if let Err(error) = outcome {
+                assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+            }
+            assert!(received.len() > size, "what was accepted comes first: {} of {size}", received.len());
+        }
+    }
+    // Nor does the end of the server look like that of the body.
+    let mut client = site.connect();
+    client.send("GET /hold HTTP/1.0\r\n\r\n");
+    let writer = stream(begun(&site), 200, None);
+    let _ = writer.send(Bytes::from_static(b"first"));
+    while !client.received.ends_with(b"first") {
+        client.receive();
+    }
+    drop(site);
+    assert!(client.stream.read(&mut [0]).is_err());
+    drop(writer);
+}
+
+#[test]
+fn a_stream_never_has_two_framings_lengths_or_dates_whatever_its_handler_says() {
+    let site = Site::start(ServerOptions::default());
+    let head = |fields: &[(&'static str, &'static str)]| {
+        fields.iter().fold(ReplyHead::new(200), |head, (name, value)| head.header(*name, *value))
+    };
+    type Case = (&'static [(&'static str, &'static str)], Option<u64>, bool);
+    let cases: &[Case] = &[
+        (&[("Content-Length", "5")], Some(5), true),
+        (&[("Content-Length", "5")], None, true),
+        (&[("Content-Length", "5"), ("content-length", "5")], None, true),
+        (&[("Transfer-Encoding", "chunked"), ("Connection", "keep-alive")], None, true),
+        (&[("Transfer-Encoding", "gzip, chunked")], Some(5), true),
+        (&[("Date", "Sun, 06 Nov 1994 08:49:37 GMT")], None, true),
+        (&[("Content-Length", "6")], Some(5), false),
+        (&[("Content-Length", "5"), ("content-length", "6")], None, false),
+        (&[("Content-Length", "5"), ("content-length", "6")], Some(5), false),
+        (&[("Content-Length", "five")], None, false),
+        (&[("Date", "then"), ("date", "now")], None, false),
+    ];
+    let mut client = site.connect();
+    for (fields, declared, is_right) in cases {
+        client.send(REQUEST);
+        let writer = begun(&site).responder.stream(head(fields), *declared);
+        let _ = writer.send(Bytes::from_static(b"hello"));
+        writer.finish();
+        // `answer` panics at two framings.
+        let answer = client.answer();
+        let count = |name: &str| answer.headers.iter().filter(|(own, _)| own == name).count();
+        let framings = (count("content-length"), count("transfer-encoding"), count("connection"));
+        assert_eq!(count("date"), 1, "{fields:?}");
+        if *is_right {
+            let has_length = declared.is_some() || fields[0].0 == "Content-Length";
+            let expected = (usize::from(has_length), usize::from(!has_length), 0);
+            assert_eq!((answer.text(), framings), ("hello", expected), "{fields:?}");
+        } else {
+            assert_eq!((answer.status, framings), (500, (1, 0, 0)), "{fields:?}");
+            assert!(answer.text().contains("bad response header"));
+        }
+    }
+    // A whole answer has its own length, and two dates or two lengths of its handler are as wrong.
+    for (fields, status) in [
+        (&[("Content-Length", "6"), ("Transfer-Encoding", "chunked")][..], 200),
+        (&[("Content-Length", "5"), ("content-length", "6")], 500),
+        (&[("Date", "then"), ("date", "then")], 500),
+    ] {
+        client.send(REQUEST);
+        let reply = Reply { head: head(fields), body: Bytes::from_static(b"hello") };
+        begun(&site).responder.reply(reply);
+        let answer = client.answer();
+        let count = |name: &str| answer.headers.iter().filter(|(own, _)| own == name).count();
+        assert_eq!((answer.status, count("content-length"), count("date")), (status, 1, 1), "{fields:?}");
+        assert!(status == 500 || answer.text() == "hello");
+    }
+}
