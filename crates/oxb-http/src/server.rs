@@ -30,6 +30,8 @@ use crate::transport::Transport;
 
 /// Descriptors kept free for everything but connections.
 const SPARE_DESCRIPTORS: u64 = 64;
+/// Descriptors that must be left when everything is ready to accept: one connection, and what its handler opens.
+const LEAST_DESCRIPTORS: usize = 8;
 
 /// Why a server does not run.
 #[derive(Debug, Error)]
@@ -37,9 +39,34 @@ pub enum ServeError {
     /// It cannot listen.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// The system gives no thread, descriptor or event queue.
+    /// The system gives no thread or event queue.
     #[error("cannot start an I/O thread: {0}")]
-    Thread(#[from] io::Error),
+    Thread(io::Error),
+    /// No connection could be accepted, or nothing opened to answer it.
+    #[error(
+        "only {free} file descriptors are left of the {limit} that the limit of this process allows, and a server \
+         needs {LEAST_DESCRIPTORS} to answer anybody: raise the limit, as with `ulimit -n 1024`"
+    )]
+    Descriptors {
+        /// How many are left.
+        free: usize,
+        /// The soft limit.
+        limit: u64,
+    },
+}
+
+impl From<io::Error> for ServeError {
+    fn from(error: io::Error) -> Self {
+        if error.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error()) {
+            Self::Descriptors { free: 0, limit: descriptor_limit() }
+        } else {
+            Self::Thread(error)
+        }
+    }
+}
+
+fn descriptor_limit() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
 /// Entry point.
@@ -103,7 +130,8 @@ impl Bound {
     /// Starts the I/O threads and accepts. `route_options[i]` belongs to the i-th route of `router`.
     ///
     /// # Errors
-    /// [`ServeError::Thread`] when the system gives no thread or descriptor; nothing is left running then.
+    /// [`ServeError::Descriptors`] when so few are left that nobody could be answered, [`ServeError::Thread`] when
+    /// the system gives no thread; nothing is left running then.
     pub fn start(
         self,
         router: Router,
@@ -117,6 +145,7 @@ impl Bound {
         let site = Arc::new(Site::new(router, route_options, service, options));
         let mut running =
             Running { site, threads: Vec::new(), address: listener.address.clone(), listener: None };
+        let mut prepared = Vec::with_capacity(thread_count);
         for index in 0..thread_count {
             let returns = Arc::new(ReturnQueue::new()?);
             let thread = IoThread {
@@ -134,6 +163,10 @@ impl Bound {
                 let signal = returns.signal().as_fd().try_clone_to_owned()?;
                 (AnyListener::new(&listener)?, Receiver::from_owned_fd_unchecked(signal)?)
             };
+            prepared.push((returns, thread, runtime, socket, signal));
+        }
+        keep_descriptors(&listener)?;
+        for (index, (returns, thread, runtime, socket, signal)) in prepared.into_iter().enumerate() {
             // An error here drops `running`, which closes what was started.
             let handle = std::thread::Builder::new()
                 .name(format!("oxbrook-io-{index}"))
@@ -143,6 +176,20 @@ impl Bound {
         running.listener = Some(listener);
         Ok(running)
     }
+}
+
+/// Whether enough descriptors are left to accept and answer, found out by taking them for a moment.
+fn keep_descriptors(listener: &Listener) -> Result<(), ServeError> {
+    let mut taken = Vec::with_capacity(LEAST_DESCRIPTORS);
+    while taken.len() < LEAST_DESCRIPTORS {
+        match listener.share() {
+            Ok(copy) => taken.push(copy),
+            Err(_) => {
+                return Err(ServeError::Descriptors { free: taken.len(), limit: descriptor_limit() });
+            }
+        }
+    }
+    Ok(())
 }
 
 struct Thread {

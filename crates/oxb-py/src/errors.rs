@@ -42,9 +42,9 @@ pub(crate) fn route_error(error: &RouteError) -> PyErr {
 /// Why a server does not run (api.md 1.2): a descriptor that does not listen is a wrong value.
 pub(crate) fn serve_error(error: &ServeError) -> PyErr {
     match error {
-        ServeError::Bind(BindError::Host { .. } | BindError::Bind { .. }) | ServeError::Thread(_) => {
-            PyRuntimeError::new_err(error.to_string())
-        }
+        ServeError::Bind(BindError::Host { .. } | BindError::Bind { .. })
+        | ServeError::Thread(_)
+        | ServeError::Descriptors { .. } => PyRuntimeError::new_err(error.to_string()),
         ServeError::Bind(BindError::NotListening { .. }) => PyValueError::new_err(error.to_string()),
     }
 }
