@@ -4,7 +4,7 @@ mod support;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use oxb_core::{LoopSet, LoopSetOptions, SubmitError, Worker};
 use oxb_http::exchange::Responder;
@@ -38,6 +38,12 @@ fn serve(worker: &Worker<Responder, ()>, is_over: &AtomicBool) {
         worker.acknowledge();
         while let Some(taken) = worker.pop() {
             assert!(taken.job.begin(worker.loop_id()), "every client waits");
+            // A handler's work. The I/O thread sleeps meanwhile, so the answer wakes it, and it may well run before
+            // this thread goes on.
+            let end = Instant::now() + Duration::from_micros(100);
+            while Instant::now() < end {
+                std::hint::spin_loop();
+            }
             worker.loop_set().release(taken.slot);
             taken.job.reply(Reply::new(200, "text/plain", "done"));
         }

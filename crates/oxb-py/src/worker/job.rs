@@ -44,8 +44,8 @@ impl Owed {
 
     /// Refuses it: the loop is stopped before there was an answer.
     pub(crate) fn turn_away(self, loops: &Loops) {
-        self.responder.overloaded();
         loops.release(self.slot);
+        self.responder.overloaded();
     }
 
     /// Gives no answer: nobody waits for one any more, or the engine makes its own of it.
