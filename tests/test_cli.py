@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 import signal
@@ -19,9 +20,9 @@ import httpx
 import pytest
 
 import oxbrook
-from oxbrook import _flags
+from oxbrook import App, _flags
 from oxbrook._cli import build_parser
-from oxbrook._flags import UsageError, place_options, server_options, value_of
+from oxbrook._flags import SERVER, Flag, UsageError, place_options, server_options, value_of
 from tests.support import DEADLINE, Command
 
 Write = Callable[[str, str], Path]
@@ -53,6 +54,24 @@ GET     /                 main.index
 POST    /items/{item_id}  main.item   blocking
 GET     /level            main.level  inline
 """
+
+
+app: Any = App()
+NUMBERS = [
+    flag for flag in (*_flags.PLACES, *SERVER) if flag.name not in ("host", "uds", "fd", "loop", "uds_mode")
+]
+TIMEOUTS = [flag.name for flag in SERVER if flag.name.endswith("_timeout") and flag.name != "queue_timeout"]
+PLAIN = {
+    "host": "127.0.0.1",
+    "port": 0,
+    "workers": 1,
+    "max_concurrency": 1,
+    "max_body": 1,
+    "max_connections": 1,
+    "request_timeout": 1.0,
+    "shutdown_grace": 1.0,
+    "max_message": 16777216,
+}
 
 
 def given(*arguments: str) -> dict[str, Any]:
@@ -149,6 +168,73 @@ USAGE = [
 ]
 
 
+# Whatever an option is given: none of it may end in a traceback.
+EDGES = ["", "x", "nan", "inf", "1e300", "1e10", "-1", str(-(2**64)), str(2**64), "9" * 5000, "0x10"]
+# What some take: 0 or less means none, or the least there is.
+TAKEN = {
+    "-1": {"max_concurrency", "shutdown_grace", *TIMEOUTS},
+    str(-(2**64)): {"max_concurrency", "shutdown_grace", *TIMEOUTS},
+}
+
+
+@pytest.mark.parametrize("text", EDGES, ids=lambda text: text[:9])
+@pytest.mark.parametrize("flag", NUMBERS, ids=lambda flag: flag.name)
+def test_a_value_out_of_range_is_refused_in_one_line_and_what_is_taken_serves(
+    flag: Flag, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if flag.name in TAKEN.get(text, ()):
+        app.build_server(**{**PLAIN, flag.name: given(f"{flag.option}={text}")[flag.name]})
+        return
+    with pytest.raises(SystemExit) as end:
+        given(f"{flag.option}={text}")
+    assert end.value.code == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"oxbrook: error: argument {flag.option}: expected ")
+    assert error.count("\n") == 1
+    if text:
+        with pytest.raises(UsageError, match=flag.variable):
+            flag.from_environment({flag.variable: text})
+
+
+@pytest.mark.parametrize("flag", NUMBERS, ids=lambda flag: flag.name)
+def test_code_is_refused_what_the_command_is(flag: Flag) -> None:
+    for value in (math.nan, math.inf, 1e300, 2**64, -(10**400), 10**400, "1", True, b"1", [1]):
+        if flag.name in TAKEN["-1"] and value == -(10**400):
+            continue
+        with pytest.raises((TypeError, ValueError), match=rf"^{flag.name} must be "):
+            app.build_server(**{**PLAIN, flag.name: value})
+
+
+def test_a_server_runs_at_both_ends_of_every_range(run: Run, write: Write) -> None:
+    write("main.py", APP)
+    durations = [f"--{name.replace('_', '-')}" for name in (*TIMEOUTS, "shutdown_grace")]
+    sizes = ("--max-body", str(2**63 - 1), "--max-buffered", str(2**63 - 1), "--backlog", str(2**31 - 1))
+    longest = [word for option in durations for word in (option, "1000000000")]
+    for arguments in (
+        [*sizes, *longest, "--max-connections", str(2**24), "--blocking-threads", "65536"],
+        [
+            "--max-body",
+            "0",
+            "--max-buffered",
+            "0",
+            "--backlog",
+            "1",
+            *[f"{option}=0" for option in durations],
+        ],
+    ):
+        server = run("run", "--port", "0", "--workers", "1", "--queue-timeout", "1000000000", *arguments)
+        assert httpx.get(server.url, timeout=DEADLINE).text == "hello"
+        assert server.stop() == 0
+
+
+def test_an_empty_place_is_refused(run: Run, write: Write) -> None:
+    write("main.py", APP)
+    for option in ("--host", "--uds"):
+        command = run("run", option, "")
+        assert command.ended() == 2
+        assert command.err.text == f"oxbrook: error: argument {option}: expected something, not nothing"
+
+
 @pytest.mark.parametrize(("arguments", "text"), USAGE)
 def test_a_usage_error_is_one_line_and_status_2(
     run: Run, write: Write, arguments: list[str], text: str
@@ -195,7 +281,7 @@ VARIABLES: list[tuple[str, str, object]] = [
     ("workers", "3", 3),
     ("io_threads", "2", 2),
     ("loop", "asyncio", "asyncio"),
-    ("max_concurrency", "-5", -5),
+    ("max_concurrency", "-5", 1),
     ("max_connections", "9", 9),
     ("max_body", "0", 0),
     ("max_buffered", "1", 1),

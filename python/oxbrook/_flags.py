@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Final
 
-from oxbrook._options import LOOPS, check_listening
+from oxbrook._options import BOUNDS, LOOPS, MAX_SECONDS, check_listening, is_duration
 
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 TRUE: Final = ("1", "true", "yes", "on")
@@ -72,19 +72,28 @@ class Flag:
             raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def whole(low: int, high: int | None = None) -> Callable[[str], int]:
-    """Return a reader of whole numbers within bounds."""
-    expected = f"expected a whole number of at least {low}" if high is None else ""
-    expected = expected or f"expected a whole number from {low} to {high}"
+def whole(name: str) -> Callable[[str], int]:
+    """Return a reader of whole numbers within the bounds of an option."""
+    low, high = BOUNDS[name]
 
     def read(text: str) -> int:
-        try:
-            number = int(text)
-        except ValueError:
-            raise ValueError(expected) from None
-        if number < low or (high is not None and number > high):
-            raise ValueError(expected)
+        number = any_whole(text)
+        if not low <= number <= high:
+            raise ValueError(f"expected a whole number from {low} to {high}")
         return number
+
+    return read
+
+
+def whole_at_most(name: str) -> Callable[[str], int]:
+    """Return a reader for an option that takes what is too small as its least (api.md 1.2)."""
+    low, high = BOUNDS[name]
+
+    def read(text: str) -> int:
+        number = any_whole(text)
+        if number > high:
+            raise ValueError(f"expected a whole number up to {high}")
+        return max(low, number)
 
     return read
 
@@ -97,22 +106,30 @@ def any_whole(text: str) -> int:
         raise ValueError("expected a whole number") from None
 
 
+def name(text: str) -> str:
+    """Read what must not be empty."""
+    if not text:
+        raise ValueError("expected something, not nothing")
+    return text
+
+
 def seconds(text: str) -> float:
     """Read a number of seconds."""
     try:
         number = float(text)
     except ValueError:
         number = math.nan
-    if not math.isfinite(number):
-        raise ValueError("expected a number of seconds")
-    return number
+    if not is_duration(number):
+        raise ValueError(f"expected a number of seconds up to {MAX_SECONDS}")
+    # 0 or less stands for none.
+    return max(0.0, number)
 
 
 def seconds_above_zero(text: str) -> float:
     """Read a number of seconds that is more than none."""
     number = seconds(text)
     if number <= 0:
-        raise ValueError("expected a number of seconds above 0")
+        raise ValueError(f"expected a number of seconds above 0, up to {MAX_SECONDS}")
     return number
 
 
@@ -147,21 +164,23 @@ def boolean(text: str) -> bool:
 
 
 PLACES: Final = (
-    Flag("host", str, "address or name to listen on (127.0.0.1)"),
-    Flag("port", whole(0, 65535), "port to listen on, 0 for a free one (8000)", "N", also="PORT"),
-    Flag("uds", str, "Unix socket to listen on, in place of host and port", "PATH"),
-    Flag("fd", whole(0), "descriptor of a socket that already listens", "N"),
+    Flag("host", name, "address or name to listen on (127.0.0.1)"),
+    Flag("port", whole("port"), "port to listen on, 0 for a free one (8000)", "N", also="PORT"),
+    Flag("uds", name, "Unix socket to listen on, in place of host and port", "PATH"),
+    Flag("fd", whole("fd"), "descriptor of a socket that already listens", "N"),
 )
 SERVER: Final = (
     Flag("uds_mode", mode, "rights of a socket file made new (660)", "OCTAL"),
-    Flag("backlog", whole(1), "connections the system may keep waiting (2048)", "N"),
-    Flag("workers", whole(0), "worker loops (detected)", "N"),
-    Flag("io_threads", whole(1), "I/O threads (by CPUs)", "N"),
+    Flag("backlog", whole("backlog"), "connections the system may keep waiting (2048)", "N"),
+    Flag("workers", whole("workers"), "worker loops (detected)", "N"),
+    Flag("io_threads", whole("io_threads"), "I/O threads (by CPUs)", "N"),
     Flag("loop", one_of(LOOPS), "event loop implementation: auto, asyncio or uvloop (auto)", "NAME"),
-    Flag("max_concurrency", any_whole, "requests one loop holds (1024)", "N"),
-    Flag("max_connections", whole(1), "connections held (2048)", "N"),
-    Flag("max_body", whole(0), "bytes in a request body (16777216)", "BYTES"),
-    Flag("max_buffered", whole(0), "bytes of collected bodies in the process (268435456)", "BYTES"),
+    Flag("max_concurrency", whole_at_most("max_concurrency"), "requests one loop holds (1024)", "N"),
+    Flag("max_connections", whole("max_connections"), "connections held (2048)", "N"),
+    Flag("max_body", whole("max_body"), "bytes in a request body (16777216)", "BYTES"),
+    Flag(
+        "max_buffered", whole("max_buffered"), "bytes of collected bodies in the process (268435456)", "BYTES"
+    ),
     Flag("request_timeout", seconds, "seconds to a handler's first reply, 0 for no limit (30)", "S"),
     Flag("queue_timeout", seconds_above_zero, "seconds a queued request may wait (none)", "S"),
     Flag("header_timeout", seconds, "seconds for a request head (15)", "S"),
@@ -169,7 +188,9 @@ SERVER: Final = (
     Flag("body_timeout", seconds, "seconds without a byte of a body (30)", "S"),
     Flag("write_timeout", seconds, "seconds in which a client takes no byte (30)", "S"),
     Flag("shutdown_grace", seconds, "seconds a stop waits for requests (10; 1 under --reload)", "S"),
-    Flag("blocking_threads", whole(1), "threads of the blocking pool (min(32, CPUs + 4))", "N"),
+    Flag(
+        "blocking_threads", whole("blocking_threads"), "threads of the blocking pool (min(32, CPUs + 4))", "N"
+    ),
 )
 LOG_LEVEL: Final = Flag("log_level", one_of(LOG_LEVELS), "debug, info, warning or error (info)", "LEVEL")
 RELOAD: Final = Flag("reload", boolean, "restart the server when a watched file changes")

@@ -8,11 +8,31 @@ from __future__ import annotations
 import math
 import os
 import socket
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, TypedDict
 
 LOOPS: Final = ("auto", "asyncio", "uvloop")
 MAX_MESSAGE: Final = 16_777_216
+# What an int option may be, both ends included. The upper ends are beyond any use, and within what the engine
+# and the system count with.
+BOUNDS: Final[Mapping[str, tuple[int, int]]] = {
+    "port": (0, 65535),
+    "uds_mode": (0, 0o777),
+    "fd": (0, 2**31 - 1),
+    "backlog": (1, 2**31 - 1),
+    "workers": (0, 1024),
+    "io_threads": (1, 1024),
+    "blocking_threads": (1, 65536),
+    "max_concurrency": (1, 2**24),
+    "max_connections": (1, 2**24),
+    "max_body": (0, 2**63 - 1),
+    "max_buffered": (0, 2**63 - 1),
+}
+# Of these, `None` stands for a default or for none.
+OPTIONAL: Final = frozenset({"fd", "workers", "io_threads", "blocking_threads"})
+# The longest duration, in seconds: some thirty years.
+MAX_SECONDS: Final = 1_000_000_000
 
 
 class ServerKeywords(TypedDict, total=False):
@@ -75,27 +95,19 @@ class ServerOptions:
     def __post_init__(self) -> None:
         if not isinstance(self.host, str):
             raise TypeError(f"host must be a str, not {type(self.host).__name__}")
-        check_int("port", self.port, 0, 65535)
         if self.uds is not None and (type(self.uds) is not str or not self.uds or "\0" in self.uds):
             raise ValueError("uds must be the path of a socket file")
-        check_int("uds_mode", self.uds_mode, 0, 0o777, "from 0 to 0o777")
         if self.fd is not None:
             if self.uds is not None:
                 raise ValueError("fd and uds cannot be given together")
             check_listening("fd", self.fd)
-        check_int("backlog", self.backlog, 1)
-        if self.workers is not None:
-            check_int("workers", self.workers, 0)
-        if self.io_threads is not None:
-            check_int("io_threads", self.io_threads, 1)
-        if self.blocking_threads is not None:
-            check_int("blocking_threads", self.blocking_threads, 1)
-        check_int("max_connections", self.max_connections, 1)
-        check_int("max_body", self.max_body, 0)
-        check_int("max_buffered", self.max_buffered, 0)
         if type(self.max_concurrency) is not int:
             raise TypeError(f"max_concurrency must be an int, not {type(self.max_concurrency).__name__}")
         object.__setattr__(self, "max_concurrency", max(1, self.max_concurrency))
+        for name in BOUNDS:
+            value = getattr(self, name)
+            if value is not None or name not in OPTIONAL:
+                check_int(name, value)
         if self.max_message != MAX_MESSAGE:
             raise ValueError(f"max_message: sockets are not built yet, only {MAX_MESSAGE} is accepted")
         durations = (
@@ -117,21 +129,27 @@ class ServerOptions:
             raise ValueError(f"loop must be one of {', '.join(map(repr, LOOPS))}")
 
 
-def check_int(name: str, value: object, low: int, high: int | None = None, wording: str = "") -> None:
-    """Refuse what is not an `int` within the bounds; `bool` is no number of anything."""
-    if type(value) is int and low <= value and (high is None or value <= high):
+def check_int(name: str, value: object) -> None:
+    """Refuse what is not an `int` within its bounds; `bool` is no number of anything."""
+    low, high = BOUNDS[name]
+    if type(value) is int and low <= value <= high:
         return
-    if not wording:
-        wording = f"of at least {low}" if high is None else f"from {low} to {high}"
-    raise ValueError(f"{name} must be an int {wording}")
+    between = f"from {low:#o} to {high:#o}" if name == "uds_mode" else f"from {low} to {high}"
+    raise ValueError(f"{name} must be an int {between}")
 
 
 def check_duration(name: str, value: object) -> None:
     """Refuse what is no number of seconds; infinity is none either (0 means no limit)."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"{name} must be a number of seconds, not {type(value).__name__}")
-    if not math.isfinite(value):
-        raise ValueError(f"{name} must be a finite number of seconds")
+    if not is_duration(value):
+        raise ValueError(f"{name} must be a number of seconds up to {MAX_SECONDS}")
+
+
+def is_duration(value: float) -> bool:
+    """Whether it is a number of seconds: what is 0 or less stands for none."""
+    # An int may be too large to be a float.
+    return value <= MAX_SECONDS and (isinstance(value, int) or math.isfinite(value))
 
 
 def check_listening(name: str, descriptor: object) -> None:
@@ -146,7 +164,7 @@ def check_listening(name: str, descriptor: object) -> None:
                 listens = found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) == 1
                 if listens and found.type == socket.SOCK_STREAM:
                     return
-        except OSError:
+        except (OSError, OverflowError):
             pass
     raise ValueError(f"{name} must be the descriptor of a listening socket")
 

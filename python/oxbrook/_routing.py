@@ -16,6 +16,7 @@ from typing import Final, Literal, TypeVar
 
 from oxbrook import _core
 from oxbrook._binding import Binding, Parameter, bind
+from oxbrook._options import check_int
 
 Handler = Callable[..., object]
 HandlerT = TypeVar("HandlerT", bound=Handler)
@@ -39,8 +40,8 @@ class RouteOptions:
         status = self.status
         if isinstance(status, bool) or not isinstance(status, int) or not 200 <= status <= 399:
             raise ValueError("status must be an int from 200 to 399")
-        if self.max_body is not None and (type(self.max_body) is not int or self.max_body < 0):
-            raise ValueError("max_body must be None or an int of at least 0")
+        if self.max_body is not None:
+            check_int("max_body", self.max_body)
 
 
 @dataclass(frozen=True)
