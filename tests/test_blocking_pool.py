@@ -8,7 +8,9 @@ import threading
 
 import pytest
 
+from oxbrook import App
 from oxbrook._blocking import Pool, default_threads
+from oxbrook.testing import TestClient
 from tests.support import DEADLINE
 
 
@@ -101,3 +103,27 @@ def test_run_gives_result_and_error_in_the_callers_context() -> None:
     asyncio.run(main())
     assert pool.close(DEADLINE) == []
     assert pool.threads == default_threads() <= 32
+
+
+def test_the_record_of_a_blocking_route_shows_the_pool_of_its_server() -> None:
+    app = App()
+
+    @app.get("/blocking", blocking=True)
+    def blocking() -> str:
+        return threading.current_thread().name
+
+    @app.get("/async")
+    async def other() -> str:
+        return ""
+
+    blocking_route, other_route = app.routes
+    assert other_route.pool is None
+    assert blocking_route.pool is not None
+    assert blocking_route.pool.pool is None, "not served yet"
+    with TestClient(app) as client:
+        pool = app.routes[0].pool
+        assert pool is not None
+        assert isinstance(pool.pool, Pool)
+        assert not pool.pool.started
+        assert client.get("/blocking").text.startswith("oxbrook-blocking")
+        assert pool.pool.started

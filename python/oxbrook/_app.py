@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from oxbrook._blocking import AppPool
 from oxbrook._options import MAX_MESSAGE, ServerOptions
 from oxbrook._routing import HandlerT, Route, RouteOptions, RouteTable
 from oxbrook._state import State
@@ -50,7 +51,8 @@ class App:
         self.debug = debug
         self.state = State({})
         self.workers: int | None = None
-        self._table = RouteTable()
+        self._pool = AppPool()
+        self._table = RouteTable(self._pool)
 
     @property
     def routes(self) -> list[Route]:

@@ -27,6 +27,13 @@ def default_threads() -> int:
     return min(32, (os.cpu_count() or 1) + 4)
 
 
+class AppPool:
+    """The place of an app's pool: `pool` is that of its server, None before there was one."""
+
+    def __init__(self) -> None:
+        self.pool: Pool | None = None
+
+
 class Pool:
     """A bounded pool of daemon threads named `oxbrook-blocking-N`; any thread may use it.
 

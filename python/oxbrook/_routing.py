@@ -16,6 +16,7 @@ from typing import Final, Literal, TypeVar
 
 from oxbrook import _core
 from oxbrook._binding import Binding, Parameter, bind
+from oxbrook._blocking import AppPool
 from oxbrook._options import check_int
 
 Handler = Callable[..., object]
@@ -46,7 +47,7 @@ class RouteOptions:
 
 @dataclass(frozen=True)
 class Route:
-    """One registered route, as `App.routes` lists it."""
+    """One registered route, as `App.routes` lists it; `pool.pool` is the thread pool of a blocking one."""
 
     method: str
     path: str
@@ -57,6 +58,7 @@ class Route:
     cancel_on_disconnect: bool
     status: int
     max_body: int | None
+    pool: AppPool | None = field(repr=False)
     shape: str = field(repr=False)
     place: str = field(repr=False)
     binding: Binding = field(repr=False)
@@ -78,8 +80,9 @@ class RouteTable:
     Invariant: no two have the same method and shape (api.md 2.4).
     """
 
-    def __init__(self) -> None:
+    def __init__(self, pool: AppPool) -> None:
         self.routes: list[Route] = []
+        self._pool = pool
 
     def decorator(
         self, method: str, path: str, options: RouteOptions, place: FrameType
@@ -130,6 +133,7 @@ class RouteTable:
             cancel_on_disconnect=options.cancel_on_disconnect,
             status=options.status,
             max_body=options.max_body,
+            pool=self._pool if options.blocking else None,
             shape=shape,
             place=place,
             binding=binding,

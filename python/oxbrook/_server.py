@@ -97,7 +97,7 @@ class ServerHandle:
     def _serve(self, waiting: socket.socket) -> None:
         options = self._options
         self._look_at_gil()
-        pool = Pool(options.blocking_threads)
+        pool = self._app._pool.pool = Pool(options.blocking_threads)
         engine = _core.Engine(
             [compiled(route) for route in self._app.routes],
             options,
