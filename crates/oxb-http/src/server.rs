@@ -243,7 +243,8 @@ impl Running {
         self.site.wait_all_closed(timeout)
     }
 
-    /// Closes every connection and ends the threads.
+    /// Closes every connection and ends the threads. Answers given before this are written, as far as their
+    /// sockets take them at once.
     pub fn close(&mut self) {
         self.listener = None;
         self.tell(|| Envelope::Close);
@@ -307,6 +308,7 @@ impl IoThread {
             let accepting = tokio::spawn(accept(listener, self.site, self.connections));
             io_thread::with(|io| io.set_accepting(accepting.abort_handle()));
             closed.notified().await;
+            io_thread::write_what_came().await;
         });
         drop(signal);
         // Connections leave their seats while the runtime drops their tasks.

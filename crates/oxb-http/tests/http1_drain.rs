@@ -151,3 +151,25 @@ fn a_server_that_is_dropped_closes_everything() {
         client.expect_end();
     }
 }
+
+#[test]
+fn what_was_answered_before_the_server_is_closed_is_written() {
+    for round in 0..20 {
+        let mut site = Site::start(ServerOptions { io_threads: 1 + round % 2, ..ServerOptions::default() });
+        let mut clients: Vec<_> = (0..100).map(|_| site.connect()).collect();
+        for client in &mut clients {
+            client.send("GET /hold HTTP/1.1\r\nHost: a\r\n\r\n");
+        }
+        site.desk.wait_held_count(100);
+        let held: Vec<_> = std::iter::from_fn(|| site.desk.held_now()).collect();
+        site.running.drain();
+        for held in held {
+            held.responder.overloaded();
+        }
+        site.running.close();
+        for client in &mut clients {
+            assert_eq!(client.answer().status, 503);
+            client.expect_end();
+        }
+    }
+}
