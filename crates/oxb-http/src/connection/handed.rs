@@ -1,0 +1,136 @@
+//! A request that is with the service: handed over, answered by it or by its deadline.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+
+use super::{Asked, Connection, Handed, Phase, Turn, persisting};
+use crate::answer::{self, Answer};
+use crate::exchange::{Exchange, Part, Responder};
+use crate::head::Head;
+use crate::io_thread::{self, Timed};
+use crate::params::Value;
+use crate::reply::BadHead;
+use crate::request::Request;
+use crate::router::RouteId;
+use crate::transport::Transport;
+use crate::wire;
+
+impl<T: Transport> Connection<T> {
+    pub(super) fn hand_over(
+        &mut self,
+        head: Head,
+        route: RouteId,
+        values: Vec<Value>,
+        asked: Asked,
+        body: Bytes,
+        reserved: u64,
+    ) -> Turn {
+        let site = &self.site;
+        let (queue_timeout, request_timeout) = (site.options.queue_timeout, site.options.request_timeout);
+        // The queue timeout is looked at first only where it is the shorter one.
+        let is_queue_deadline =
+            queue_timeout.is_some_and(|queue| request_timeout.is_none_or(|request| queue < request));
+        let deadline = if is_queue_deadline { queue_timeout } else { request_timeout };
+        let wants_ticks = site.service.wants_ticks();
+        let exchange = Arc::new(Exchange::new());
+        let (queue, token) = io_thread::with(|io| {
+            io.wait_for(self.seat, Timed::Nothing);
+            io.set_busy(self.seat, true);
+            io.set_deadline(self.seat, deadline);
+            if wants_ticks {
+                io.want_ticks();
+            }
+            (Arc::clone(io.returns()), io.token(self.seat))
+        });
+        let handed = Handed {
+            exchange: Arc::clone(&exchange),
+            asked,
+            cancel_on_disconnect: site.route_options(route).cancel_on_disconnect,
+            is_queue_deadline,
+            reserved,
+        };
+        self.phase = Phase::Handed(handed);
+        let request = Request { head, route, values, body, peer: self.peer };
+        let responder = Responder::new(exchange, queue, token);
+        // A service that panics has dropped the responder on the way, which answers 500.
+        if catch_unwind(AssertUnwindSafe(|| site.service.call(request, responder))).is_err() {
+            tracing::error!("a service panicked while taking a request");
+        }
+        Turn::Again
+    }
+
+    pub(super) fn turn_handed(&mut self, cx: &mut Context<'_>) -> Turn {
+        let Phase::Handed(handed) = &self.phase else { return Turn::Again };
+        let asked = handed.asked;
+        if let Some(part) = io_thread::with(|io| io.take_part(self.seat)) {
+            return match part {
+                Part::Whole(reply) => {
+                    self.end_exchange();
+                    match reply.head.check() {
+                        Ok(()) => {
+                            let asked = persisting(asked, wire::asks_to_close(&reply.head));
+                            self.write_reply(asked, &reply.head, reply.body);
+                            self.after_answer(asked)
+                        }
+                        Err(error) => self.answer_bad_head(asked, &error),
+                    }
+                }
+                Part::Head(head, declared) => self.begin_stream(asked, &head, declared),
+                Part::Overloaded => self.end_with(asked, &answer::overloaded()),
+                Part::Dropped | Part::Chunk(_) | Part::End | Part::Failed => {
+                    self.end_with(asked, &answer::problem(500, Some("handler finished without responding")))
+                }
+            };
+        }
+        match self.socket.watch(cx) {
+            Poll::Ready(()) => Turn::Close,
+            Poll::Pending => Turn::Wait,
+        }
+    }
+
+    pub(super) fn answer_bad_head(&mut self, asked: Asked, error: &BadHead) -> Turn {
+        tracing::error!(%error, "bad response header");
+        let asked = persisting(asked, false);
+        self.write_answer(asked, &answer::problem(500, Some("bad response header")));
+        self.after_answer(asked)
+    }
+
+    pub(super) fn end_with(&mut self, asked: Asked, answer: &Answer) -> Turn {
+        self.end_exchange();
+        let asked = persisting(asked, false);
+        self.write_answer(asked, answer);
+        self.after_answer(asked)
+    }
+
+    /// The deadline of a handed request has passed.
+    pub(super) fn is_due(&mut self) -> Turn {
+        let Phase::Handed(handed) = &mut self.phase else { return Turn::Again };
+        let asked = handed.asked;
+        if std::mem::take(&mut handed.is_queue_deadline) {
+            if handed.exchange.abandon_queued() {
+                return self.end_with(asked, &answer::overloaded());
+            }
+            let left = match (self.site.options.request_timeout, self.site.options.queue_timeout) {
+                (Some(request), Some(queue)) => Some(request.saturating_sub(queue)),
+                (request, _) => request,
+            };
+            io_thread::with(|io| io.set_deadline(self.seat, left));
+            return Turn::Again;
+        }
+        self.give_up();
+        self.end_with(asked, &answer::problem(504, Some("handler did not respond in time")))
+    }
+
+    pub(super) fn end_exchange(&mut self) {
+        let reserved = match &mut self.phase {
+            Phase::Handed(handed) => &mut handed.reserved,
+            Phase::Streaming(streaming) => &mut streaming.handed.reserved,
+            _ => return,
+        };
+        self.site.budget.give_back(std::mem::take(reserved));
+        io_thread::with(|io| io.end_exchange(self.seat));
+    }
+}

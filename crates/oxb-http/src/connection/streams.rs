@@ -1,0 +1,146 @@
+//! Answers that come piece by piece, whole or broken off.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use super::{Asked, Connection, Phase, Streaming, Turn, persisting};
+use crate::exchange::Part;
+use crate::io_thread::{self, Timed};
+use crate::reply::ReplyHead;
+use crate::service::Notice;
+use crate::socket::Broken;
+use crate::streaming::StreamBody;
+use crate::transport::Transport;
+use crate::wire::{self, BodyWire};
+
+/// Before a reset: how often the system is asked whether all is sent, and then the time the last of it has to
+/// arrive, which is that of one retransmission (RFC 6298 has 200 ms in practice).
+const SENT_LOOK: Duration = Duration::from_millis(20);
+const ARRIVAL: Duration = Duration::from_millis(250);
+
+impl<T: Transport> Connection<T> {
+    pub(super) fn begin_stream(&mut self, asked: Asked, head: &ReplyHead, declared: Option<u64>) -> Turn {
+        let declared = match head.check().and_then(|()| head.length(declared)) {
+            Ok(declared) => declared,
+            Err(error) => {
+                self.give_up_stream_source();
+                self.end_exchange();
+                return self.answer_bad_head(asked, &error);
+            }
+        };
+        let has_body = wire::has_body(head.status);
+        let body = match declared {
+            _ if !has_body => BodyWire::None,
+            Some(length) => BodyWire::Length(length),
+            None if asked.is_head => BodyWire::None,
+            None if asked.is_http10 => BodyWire::UntilClose,
+            None => BodyWire::Chunked,
+        };
+        let closes = wire::asks_to_close(head) || body == BodyWire::UntilClose;
+        let asked = persisting(asked, closes);
+        self.write_reply_head(asked, head, body);
+        if !has_body || asked.is_head {
+            self.give_up_stream_source();
+            self.end_exchange();
+            return self.after_answer(asked);
+        }
+        if body == BodyWire::UntilClose {
+            // However it ends from here on, a body that is not whole must not look so.
+            self.socket.end_in_reset(true);
+        }
+        io_thread::with(|io| io.set_deadline(self.seat, None));
+        let Phase::Handed(mut handed) = std::mem::replace(&mut self.phase, Phase::Head) else {
+            return Turn::Again;
+        };
+        handed.asked = asked;
+        self.phase = Phase::Streaming(Box::new(Streaming { handed, body: StreamBody::new(body, declared) }));
+        Turn::Again
+    }
+
+    /// The source of a stream that sends no body is closed at once (api.md 2.6).
+    pub(super) fn give_up_stream_source(&self) {
+        let Phase::Handed(handed) = &self.phase else { return };
+        if handed.exchange.abandon() {
+            self.notify(Notice::Abandoned(Arc::clone(&handed.exchange)));
+        }
+    }
+
+    pub(super) fn turn_streaming(&mut self, cx: &mut Context<'_>) -> Turn {
+        let Phase::Streaming(streaming) = &mut self.phase else { return Turn::Again };
+        while let Some(part) = io_thread::with(|io| io.take_part(self.seat)) {
+            let outcome = match part {
+                Part::Chunk(bytes) => streaming.body.push(bytes, &mut self.socket.output),
+                Part::End => streaming.body.end(&mut self.socket.output),
+                Part::Failed | Part::Dropped | Part::Overloaded | Part::Whole(_) | Part::Head(..) => {
+                    return self.break_off_stream();
+                }
+            };
+            if outcome.is_err() {
+                tracing::error!("a stream gave more or less than the length it declared");
+                self.give_up();
+                return self.break_off_stream();
+            }
+        }
+        let flushed = self.socket.flush(cx);
+        let credit = streaming.body.credit(self.socket.output.len());
+        let (asked, is_ended) = (streaming.handed.asked, streaming.body.is_ended());
+        let ends_by_closing = streaming.body.ends_by_closing();
+        if credit > 0 && streaming.handed.exchange.wrote(credit) {
+            let exchange = Arc::clone(&streaming.handed.exchange);
+            self.notify(Notice::Room(exchange));
+        }
+        match flushed {
+            Poll::Ready(Err(Broken)) => return Turn::Close,
+            Poll::Ready(Ok(())) if is_ended => {
+                if ends_by_closing {
+                    self.socket.end_in_reset(false);
+                }
+                self.end_exchange();
+                return self.after_answer(asked);
+            }
+            Poll::Ready(Ok(())) => io_thread::with(|io| io.wait_for(self.seat, Timed::Nothing)),
+            Poll::Pending => {}
+        }
+        match self.socket.watch(cx) {
+            Poll::Ready(()) => Turn::Close,
+            Poll::Pending => Turn::Wait,
+        }
+    }
+
+    /// The body breaks off: the client gets what was accepted of it, and has to see that more was to come (R07).
+    pub(super) fn break_off_stream(&mut self) -> Turn {
+        let Phase::Streaming(streaming) = &self.phase else { return Turn::Again };
+        let (asked, ends_by_closing) = (streaming.handed.asked, streaming.body.ends_by_closing());
+        self.end_exchange();
+        if ends_by_closing {
+            self.phase = Phase::Resetting { is_sent: false };
+            return Turn::Again;
+        }
+        self.after_answer(Asked { keep_alive: false, ..asked })
+    }
+
+    pub(super) fn turn_resetting(&mut self, cx: &mut Context<'_>, is_sent: bool) -> Turn {
+        match self.socket.flush(cx) {
+            Poll::Ready(Ok(())) => {}
+            Poll::Ready(Err(Broken)) => return Turn::Close,
+            Poll::Pending => return Turn::Wait,
+        }
+        // Nothing that comes is of interest but the news that the client is gone.
+        self.socket.discard_pending();
+        match self.socket.read(cx) {
+            Poll::Ready(Ok(0) | Err(Broken)) => return Turn::Close,
+            Poll::Ready(Ok(_)) => return Turn::Again,
+            Poll::Pending => {}
+        }
+        if !is_sent {
+            let is_sent = self.socket.is_sent();
+            self.phase = Phase::Resetting { is_sent };
+            io_thread::with(|io| {
+                io.wait_for(self.seat, if is_sent { Timed::Nothing } else { Timed::Write });
+                io.set_deadline(self.seat, Some(if is_sent { ARRIVAL } else { SENT_LOOK }));
+            });
+        }
+        Turn::Wait
+    }
+}
