@@ -128,6 +128,8 @@ impl Listener {
     }
 
     fn open_unix(path: &Path, mode: u32, backlog: i32) -> io::Result<Self> {
+        // A path that is too long for an address: no client could name it.
+        SockAddr::unix(path)?;
         let stale = match fs::symlink_metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
@@ -150,7 +152,7 @@ impl Listener {
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let nursery = Nursery::new(parent)?;
         let born = nursery.0.join("s");
-        socket.bind(&SockAddr::unix(&born)?)?;
+        nursery.bind(&socket)?;
         let mode = match &stale {
             None => mode,
             Some(stale) => {
@@ -215,7 +217,8 @@ impl Nursery {
     fn new(parent: &Path) -> io::Result<Self> {
         use std::os::unix::fs::DirBuilderExt;
         for attempt in 0..100u32 {
-            // Short: a socket's path may have about 100 bytes, and that of the socket in here has to fit as well.
+            // Short: a socket's path may have about 100 bytes, and where `bind` knows no other way, that of the
+            // socket in here has to fit as well.
             let path = parent.join(format!(".oxb{attempt:x}"));
             match fs::DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => return Ok(Self(path)),
@@ -224,6 +227,19 @@ impl Nursery {
             }
         }
         Err(io::ErrorKind::AlreadyExists.into())
+    }
+
+    /// Binds the socket to the file `s` in here.
+    fn bind(&self, socket: &Socket) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        if let Ok(folder) = fs::File::open(&self.0) {
+            // The same place under a short name: the path in full may be too long although that asked for is not.
+            let short = format!("/proc/self/fd/{}/s", std::os::fd::AsRawFd::as_raw_fd(&folder));
+            if socket.bind(&SockAddr::unix(short)?).is_ok() {
+                return Ok(());
+            }
+        }
+        socket.bind(&SockAddr::unix(self.0.join("s"))?)
     }
 }
 
@@ -276,6 +292,23 @@ mod tests {
         let refused = Listener::open(Place::Unix { path: path.clone(), mode: 0o600 }, 8);
         assert!(refused.unwrap_err().to_string().starts_with("bind "));
         assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
+    }
+
+    #[test]
+    fn a_path_may_be_as_long_as_an_address_holds_and_no_longer() {
+        let parent = folder("long");
+        let longest = 107 - parent.as_os_str().len() - 1;
+        for (length, fits) in [(1, true), (longest, true), (longest + 1, false), (200, false)] {
+            let path = parent.join("a".repeat(length));
+            let opened = Listener::open(Place::Unix { path: path.clone(), mode: 0o600 }, 8);
+            assert_eq!(opened.is_ok(), fits, "{length}: {opened:?}");
+            assert_eq!(path.exists(), fits);
+            assert!(!fits || std::os::unix::net::UnixStream::connect(&path).is_ok(), "a client can name it");
+        }
+        // The name is short, the folder as long as it may be.
+        let deep = parent.join("d".repeat(longest - 2));
+        fs::create_dir_all(&deep).unwrap();
+        Listener::open(Place::Unix { path: deep.join("s"), mode: 0o600 }, 8).unwrap();
     }
 
     #[test]

@@ -257,11 +257,29 @@ pub(crate) fn as_installed(command: &mut Command) {
         .env_remove("PYTHONDONTWRITEBYTECODE");
 }
 
-/// A port nobody listens on at this moment.
+/// A port nobody listens on at this moment, and that no connection is given as its own.
+///
+/// Whoever waits for a server connects until it listens. On a port that the system hands out to connections, that
+/// attempt can get the very port it connects to: it succeeds with itself, and the server can no longer bind.
 pub(crate) fn free_port() -> Result<u16, Error> {
-    let doing = || "cannot find a free port".to_owned();
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context(doing)?;
-    Ok(listener.local_addr().context(doing)?.port())
+    let (low, high) = connection_ports();
+    let start = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let offset = start.map_or(0, |since| since.subsec_nanos()) / 1000 + std::process::id();
+    let candidates: Vec<u16> = (10_000..low).chain(high.saturating_add(1)..u16::MAX).collect();
+    let count = candidates.len().max(1);
+    let mut ports = candidates.iter().cycle().skip(offset as usize % count).take(count);
+    ports
+        .find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, **port)).is_ok())
+        .copied()
+        .ok_or_else(|| Error::failed("no free port outside those that connections are given"))
+}
+
+/// The first and the last port of those that the system gives to connections.
+fn connection_ports() -> (u16, u16) {
+    let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+    let mut numbers = text.split_ascii_whitespace().flat_map(str::parse);
+    // Where it cannot be asked: what RFC 6335 calls dynamic.
+    (numbers.next().unwrap_or(49152), numbers.next().unwrap_or(u16::MAX))
 }
 
 /// One request of a client that closes afterwards; its body. An error unless the status is 200.
@@ -275,5 +293,23 @@ pub(crate) fn get(address: SocketAddr, path: &str) -> std::io::Result<Vec<u8>> {
     match end {
         Some(end) if answer.starts_with(b"HTTP/1.1 200") => Ok(answer.split_off(end + 4)),
         _ => Err(std::io::Error::other(String::from_utf8_lossy(&answer).into_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_to_serve_on_is_none_that_a_connection_may_be_given() {
+        let (low, high) = connection_ports();
+        for _ in 0..100 {
+            let port = free_port().unwrap();
+            assert!(port < low || port > high, "{port} is one of {low}-{high}");
+            assert!(
+                TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err(),
+                "nobody listens, not even itself"
+            );
+        }
     }
 }
