@@ -118,6 +118,8 @@ BAD_HEADERS: dict[str, dict[object, object]] = {
     "one-of-a-list": {"X": ["fine", "bad\n"]},
     "content-type": {"Content-Type": "a\r\nb"},
     "length": {"Content-Length": "many"},
+    "two-lengths": {"Content-Length": ["3", "4"]},
+    "two-lengths-two-names": {"Content-Length": "3", "content-length": "4"},
 }
 
 

@@ -216,9 +216,12 @@ fn push_field(
 ) -> PyResult<()> {
     let text = header_text(value)?;
     if name.eq_ignore_ascii_case("content-length") {
-        *declared = Some(length(&text).ok_or_else(|| {
+        let given = length(&text).ok_or_else(|| {
             errors::bad_header(value.py(), format!("Content-Length is no length: {value:?}"))
-        })?);
+        })?;
+        if declared.replace(given).is_some_and(|earlier| earlier != given) {
+            return Err(errors::bad_header(value.py(), "two different values of Content-Length".to_owned()));
+        }
         return Ok(());
     }
     head.headers.push((Cow::Owned(name.to_owned()), text.into()));

@@ -42,7 +42,7 @@ impl Owed {
         self.responder.reply(reply);
     }
 
-    /// Refuses it: the loop is stopped before there was an answer.
+    /// Refuses it: the loop is stopped before there was an answer, or it waited for too long.
     pub(crate) fn turn_away(self, loops: &Loops) {
         loops.release(self.slot);
         self.responder.overloaded();

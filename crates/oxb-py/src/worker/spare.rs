@@ -243,8 +243,7 @@ impl State {
         while let Some(Taken { job, slot, late, .. }) = desk.next_job() {
             let Job { request, responder } = job;
             if late {
-                responder.overloaded();
-                loops.release(slot);
+                Owed { responder, slot }.turn_away(loops);
                 continue;
             }
             if !responder.begin(desk.loop_id) {
