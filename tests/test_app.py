@@ -50,7 +50,8 @@ make: Any = App
 
 
 def test_the_public_names_are_exactly_those_of_this_version() -> None:
-    assert sorted(oxbrook.__all__) == ["App", "HTTPError", "Request", "Response", "Stream", "__version__"]
+    names = "App Depends HTML HTTPError Redirect Reply Request RequestValidationError Response Router Stream"
+    assert sorted(oxbrook.__all__) == [*names.split(), "__version__"]
     assert all(hasattr(oxbrook, name) for name in oxbrook.__all__)
     assert set(oxbrook.__all__) <= set(dir(oxbrook))
     manifest = tomllib.loads((Path(__file__).parents[1] / "Cargo.toml").read_text())

@@ -206,15 +206,6 @@ def test_an_annotation_that_is_not_supported_is_a_type_error(annotation: Any, pa
     assert "parameter 'value'" in str(caught.value)
 
 
-def test_a_pydantic_model_is_refused_by_that_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-    from types import SimpleNamespace
-
-    monkeypatch.setitem(sys.modules, "pydantic", SimpleNamespace(BaseModel=Model))
-    with pytest.raises(TypeError, match="bodies bound to a model are not built yet"):
-        registered(taking(Model))
-
-
 def test_a_later_parameter_without_annotation_and_a_second_request_are_type_errors() -> None:
     async def untyped(a: int, b) -> None: ...  # type: ignore[no-untyped-def]
     async def twice(a: Request, b: Request) -> None: ...

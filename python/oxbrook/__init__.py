@@ -15,10 +15,25 @@
 
 from oxbrook._app import App
 from oxbrook._core import Request
-from oxbrook._errors import HTTPError
-from oxbrook._responses import Response, Stream
+from oxbrook._depends import Depends
+from oxbrook._errors import HTTPError, RequestValidationError
+from oxbrook._responses import HTML, Redirect, Reply, Response, Stream
+from oxbrook._router import Router
 
-__all__ = ["App", "HTTPError", "Request", "Response", "Stream", "__version__"]
+__all__ = [
+    "HTML",
+    "App",
+    "Depends",
+    "HTTPError",
+    "Redirect",
+    "Reply",
+    "Request",
+    "RequestValidationError",
+    "Response",
+    "Router",
+    "Stream",
+    "__version__",
+]
 
 __version__: str
 

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from types import FrameType
+from typing import TYPE_CHECKING, TypeVar
 
 from oxbrook._blocking import AppPool
+from oxbrook._compose import ExceptionHandler, Middleware, check_async
+from oxbrook._decorators import Decorators
 from oxbrook._options import MAX_MESSAGE, ServerOptions
+from oxbrook._router import Router, flattened
 from oxbrook._routing import HandlerT, Route, RouteOptions, RouteTable
 from oxbrook._state import State
 
@@ -20,9 +23,11 @@ if TYPE_CHECKING:
     from oxbrook._server import ServerHandle
 
 Path = str | os.PathLike[str]
+MiddlewareT = TypeVar("MiddlewareT", bound=Middleware)
+ExceptionHandlerT = TypeVar("ExceptionHandlerT", bound=ExceptionHandler)
 
 
-class App:
+class App(Decorators):
     """An application: routes, and the options they share (api.md 1.1).
 
     `openapi_url`, `docs_url` and `mcp_url` accept `None` alone until the features behind them are built.
@@ -53,103 +58,55 @@ class App:
         self.workers: int | None = None
         self._pool = AppPool()
         self._table = RouteTable(self._pool)
+        self._middleware: list[Middleware] = []
+        self._handlers: dict[type[Exception], ExceptionHandler] = {}
 
     @property
     def routes(self) -> list[Route]:
         """The routes in order of registration; a new list each time."""
         return list(self._table.routes)
 
-    def route(
-        self,
-        method: str,
-        path: str,
-        *,
-        cancel_on_disconnect: bool = True,
-        blocking: bool = False,
-        inline: bool = False,
-        status: int = 200,
-        max_body: int | None = None,
+    def _declare(
+        self, method: str, path: str, options: RouteOptions, place: FrameType
     ) -> Callable[[HandlerT], HandlerT]:
-        """Register the decorated function for `method` and `path`; it is returned unchanged.
+        return self._table.decorator(method, path, options, place)
 
-        `cancel_on_disconnect`: whether a client that leaves cancels the handler. `blocking`: run a plain
-        function on the thread pool. `inline`: run it on the loop itself. `status`: that of a value which
-        brings none. `max_body`: bytes, in place of the server's.
+    def include(self, router: Router, prefix: str = "") -> None:
+        """Add the routes of a router, its prefix behind this one; nothing can be added to it afterwards.
 
-        Raises: ValueError or TypeError for whatever is wrong with it, naming the decorator's place.
+        Raises: TypeError for what is no `Router`; ValueError for a bad prefix or a route that conflicts.
         """
-        options = RouteOptions(cancel_on_disconnect, blocking, inline, status, max_body)
-        return self._table.decorator(method, path, options, sys._getframe(1))
+        for route in flattened(router, prefix, self._pool):
+            self._table.add(route)
 
-    def get(
-        self,
-        path: str,
-        *,
-        cancel_on_disconnect: bool = True,
-        blocking: bool = False,
-        inline: bool = False,
-        status: int = 200,
-        max_body: int | None = None,
-    ) -> Callable[[HandlerT], HandlerT]:
-        """Register a handler of `GET`; see `route`."""
-        options = RouteOptions(cancel_on_disconnect, blocking, inline, status, max_body)
-        return self._table.decorator("GET", path, options, sys._getframe(1))
+    def middleware(self, fn: MiddlewareT) -> MiddlewareT:
+        """Run `async def fn(request, call_next)` around every handler; the first one registered is outermost.
 
-    def post(
-        self,
-        path: str,
-        *,
-        cancel_on_disconnect: bool = True,
-        blocking: bool = False,
-        inline: bool = False,
-        status: int = 200,
-        max_body: int | None = None,
-    ) -> Callable[[HandlerT], HandlerT]:
-        """Register a handler of `POST`; see `route`."""
-        options = RouteOptions(cancel_on_disconnect, blocking, inline, status, max_body)
-        return self._table.decorator("POST", path, options, sys._getframe(1))
+        `await call_next(request)` gives a `Reply`. What `fn` returns is answered like a handler's value.
 
-    def put(
-        self,
-        path: str,
-        *,
-        cancel_on_disconnect: bool = True,
-        blocking: bool = False,
-        inline: bool = False,
-        status: int = 200,
-        max_body: int | None = None,
-    ) -> Callable[[HandlerT], HandlerT]:
-        """Register a handler of `PUT`; see `route`."""
-        options = RouteOptions(cancel_on_disconnect, blocking, inline, status, max_body)
-        return self._table.decorator("PUT", path, options, sys._getframe(1))
+        Raises: TypeError if it is not an async function.
+        """
+        check_async(fn, "middleware")
+        self._middleware.append(fn)
+        return fn
 
-    def patch(
-        self,
-        path: str,
-        *,
-        cancel_on_disconnect: bool = True,
-        blocking: bool = False,
-        inline: bool = False,
-        status: int = 200,
-        max_body: int | None = None,
-    ) -> Callable[[HandlerT], HandlerT]:
-        """Register a handler of `PATCH`; see `route`."""
-        options = RouteOptions(cancel_on_disconnect, blocking, inline, status, max_body)
-        return self._table.decorator("PATCH", path, options, sys._getframe(1))
+    def exception_handler(self, cls: type[Exception]) -> Callable[[ExceptionHandlerT], ExceptionHandlerT]:
+        """Answer exceptions of a class with what the decorated `async def fn(request, exc)` returns.
 
-    def delete(
-        self,
-        path: str,
-        *,
-        cancel_on_disconnect: bool = True,
-        blocking: bool = False,
-        inline: bool = False,
-        status: int = 200,
-        max_body: int | None = None,
-    ) -> Callable[[HandlerT], HandlerT]:
-        """Register a handler of `DELETE`; see `route`."""
-        options = RouteOptions(cancel_on_disconnect, blocking, inline, status, max_body)
-        return self._table.decorator("DELETE", path, options, sys._getframe(1))
+        Raises: TypeError if `cls` is not a subclass of Exception or the function is not async; ValueError for
+            a second one of a class.
+        """
+        if not isinstance(cls, type) or not issubclass(cls, Exception):
+            raise TypeError(f"exception_handler takes a subclass of Exception, not {cls!r}")
+
+        def register(fn: ExceptionHandlerT) -> ExceptionHandlerT:
+            check_async(fn, "an exception handler")
+            if cls in self._handlers:
+                raise ValueError(f"{cls.__name__} has an exception handler already")
+            self._handlers[cls] = fn
+            return fn
+
+        return register
 
     def run(
         self,

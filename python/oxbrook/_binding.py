@@ -14,23 +14,16 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from importlib import import_module
-from typing import Annotated, Any, Final, Literal, get_args, get_origin
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin
 
+from oxbrook import _compose, _depends
+from oxbrook._annotations import KINDS, bare, resolve, show, signature
 from oxbrook._core import Request
 
-# By module and name, so that what no handler mentions is not imported at start.
-KINDS: Final[Mapping[tuple[str, str], str]] = {
-    ("builtins", "str"): "str",
-    ("builtins", "int"): "int",
-    ("builtins", "float"): "float",
-    ("builtins", "bool"): "bool",
-    ("uuid", "UUID"): "uuid",
-    ("datetime", "date"): "date",
-    ("datetime", "datetime"): "datetime",
-    ("decimal", "Decimal"): "decimal",
-}
+if TYPE_CHECKING:
+    from oxbrook._depends import Plan
+
 SUPPORTED: Final = "str, int, float, bool, UUID, date, datetime, Decimal, an Enum or a Literal of str or int"
 EMPTY: Final = inspect.Parameter.empty
 
@@ -58,16 +51,34 @@ class Parameter:
 
 
 @dataclass(frozen=True)
+class Argument:
+    """One argument of a handler: a coerced value by its index, a dependency, a body, or else the request."""
+
+    name: str
+    is_keyword_only: bool
+    value: int | None = None
+    plan: Plan | None = None
+    body: Callable[[Request], Any] | None = None
+
+
+@dataclass(frozen=True)
 class Binding:
     """How a handler is called: its parameters in signature order, and where the request goes.
 
     `request_index` is the request's place among the positional arguments (None: not given positionally);
-    `request_keyword` its name when it is keyword-only.
+    `request_keyword` its name when it is keyword-only. `arguments` is every one in signature order, for a
+    handler that the engine cannot call by itself.
     """
 
     parameters: tuple[Parameter, ...]
     request_index: int | None
     request_keyword: str | None
+    arguments: tuple[Argument, ...] = ()
+
+    @property
+    def is_composed(self) -> bool:
+        """Whether the handler takes more than the request and coerced values."""
+        return any(argument.plan is not None or argument.body is not None for argument in self.arguments)
 
 
 class Unsupported(TypeError):
@@ -96,22 +107,47 @@ def bind(
             raise TypeError(f"handler {name} does not accept the path placeholder {{{placeholder}}}")
     request = find_request(found, name, placeholders)
     request_index = request_keyword = None
-    parameters = []
+    parameters: list[Parameter] = []
+    arguments: list[Argument] = []
     for index, parameter in enumerate(found):
+        argument = Argument(parameter.name, parameter.kind is parameter.KEYWORD_ONLY)
         if parameter is request:
-            if parameter.kind is parameter.KEYWORD_ONLY:
+            if argument.is_keyword_only:
                 request_keyword = parameter.name
             else:
                 request_index = index
-            continue
-        try:
-            if parameter.name in placeholders:
-                parameters.append(path_parameter(parameter, placeholders[parameter.name]))
-            else:
-                parameters.append(query_parameter(parameter))
-        except Unsupported as error:
-            raise TypeError(f"handler {name}, parameter {parameter.name!r}: {error}") from None
-    return Binding(tuple(parameters), request_index, request_keyword)
+        else:
+            try:
+                argument = bound(argument, parameter, placeholders, parameters)
+            except Unsupported as error:
+                raise TypeError(f"handler {name}, parameter {parameter.name!r}: {error}") from None
+        arguments.append(argument)
+    if sum(argument.body is not None for argument in arguments) > 1:
+        raise TypeError(f"handler {name} declares two bodies: a request has one")
+    return Binding(tuple(parameters), request_index, request_keyword, tuple(arguments))
+
+
+def bound(
+    argument: Argument,
+    parameter: inspect.Parameter,
+    placeholders: Mapping[str, bool],
+    parameters: list[Parameter],
+) -> Argument:
+    """Return how an argument is filled, by the first row of api.md 2.1 that fits.
+
+    A coerced one joins `parameters`.
+
+    Raises: Unsupported.
+    """
+    if parameter.name in placeholders:
+        parameters.append(path_parameter(parameter, placeholders[parameter.name]))
+    elif isinstance(parameter.default, _depends.Dependency):
+        return replace(argument, plan=_depends.plan_of(parameter.default))
+    elif is_model(parameter.annotation):
+        return replace(argument, body=_compose.body_reader(parameter.annotation))
+    else:
+        parameters.append(query_parameter(parameter))
+    return replace(argument, value=len(parameters) - 1)
 
 
 def find_request(
@@ -215,9 +251,7 @@ def kind_of(annotation: object) -> tuple[str, tuple[object, ...] | None]:
         if kind is not None:
             return kind, None
     if is_model(annotation):
-        raise Unsupported(
-            f"{show(annotation)} is a pydantic model: bodies bound to a model are not built yet"
-        )
+        raise Unsupported(f"{show(annotation)} is a pydantic model: a body is declared as the model itself")
     raise Unsupported(f"{show(annotation)} is not supported: annotate it as Request or with {SUPPORTED}")
 
 
@@ -238,72 +272,3 @@ def is_model(annotation: object) -> bool:
     return (
         pydantic is not None and isinstance(annotation, type) and issubclass(annotation, pydantic.BaseModel)
     )
-
-
-def signature(fn: Callable[..., object], name: str) -> inspect.Signature:
-    """Return the signature, annotations as far as they can be evaluated."""
-    try:
-        if sys.version_info >= (3, 14):
-            from annotationlib import Format
-
-            return inspect.signature(fn, annotation_format=Format.FORWARDREF)
-        return inspect.signature(fn)
-    except ValueError:
-        raise TypeError(f"handler {name} has no readable signature") from None
-
-
-def resolve(annotation: object, fn: Callable[..., object], local_names: Mapping[str, object]) -> object:
-    """Evaluate a string annotation; one that cannot be is taken by its last name (api.md 2.1)."""
-    if isinstance(annotation, typing.ForwardRef):
-        annotation = annotation.__forward_arg__
-    if isinstance(annotation, str):
-        text = annotation
-        try:
-            annotation = eval(text, {**local_names, **namespace(fn)})
-        except Exception:  # whatever it raises, it cannot be resolved
-            annotation = by_name(text.rpartition(".")[2].strip(), text)
-        if isinstance(annotation, str) and annotation != text:
-            return resolve(annotation, fn, local_names)
-    return bare(annotation)
-
-
-def by_name(name: str, otherwise: object) -> object:
-    """Return what a name stands for among the annotations that are supported."""
-    if name == "Request":
-        return Request
-    if name == "Any":
-        return Any
-    for module, known in KINDS:
-        if known == name:
-            return getattr(import_module(module), known)
-    return otherwise
-
-
-def namespace(fn: Callable[..., object]) -> dict[str, Any]:
-    """Return the names an annotation of `fn` may use: its module's, then those its closure keeps."""
-    inner: Any = inspect.unwrap(fn)
-    inner = getattr(inner, "func", inner)  # functools.partial
-    inner = getattr(inner, "__func__", inner)
-    if not inspect.isfunction(inner):
-        inner = type(inner).__call__
-    if not inspect.isfunction(inner):
-        return {}
-    names = dict(inner.__globals__)
-    names.update(inspect.getclosurevars(inner).nonlocals)
-    return names
-
-
-def bare(annotation: object) -> object:
-    """Take `Annotated` off."""
-    while get_origin(annotation) is Annotated:
-        annotation = get_args(annotation)[0]
-    return annotation
-
-
-def show(annotation: object) -> str:
-    """Write an annotation the way it stands in source."""
-    if isinstance(annotation, str):
-        return repr(annotation)
-    if isinstance(annotation, type) and get_origin(annotation) is None:
-        return annotation.__qualname__
-    return str(annotation).replace("typing.", "")

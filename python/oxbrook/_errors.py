@@ -4,14 +4,17 @@ Invariant 7: no text of an exception reaches a client unless `debug` is on for t
 `HTTPError` was given does.
 """
 
+import json
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from oxbrook._core import encode_json, status_title
 from oxbrook._responses import Headers, Response
 
 if TYPE_CHECKING:
+    from pydantic import ValidationError
+
     from oxbrook._core import Request
 
 LOGGER: Final = logging.getLogger("oxbrook")
@@ -63,6 +66,29 @@ class HTTPError(Exception):
         return self.detail or self.title or status_title(self.status)
 
 
+class RequestValidationError(Exception):
+    """Raised for a body that is not what a handler declared; it becomes a 422 unless a handler is registered.
+
+    `errors` is the list that says what is wrong, `body` the problem that is sent.
+    """
+
+    def __init__(self, errors: list[Any], text: bytes | None = None) -> None:
+        super().__init__(errors)
+        self.errors = errors
+        listed = encode_json(errors) if text is None else text
+        title = status_title(422)
+        self.body = b'{"type":"about:blank","title":"%b","status":422,"errors":%b}' % (title.encode(), listed)
+
+    @classmethod
+    def of(cls, error: "ValidationError") -> "RequestValidationError":
+        """Make one of what pydantic found."""
+        text = error.json()
+        return cls(json.loads(text), text.encode())
+
+    def __str__(self) -> str:
+        return f"{len(self.errors)} error(s) in the body"
+
+
 class BadResponseHeader(ValueError):
     """A header field of an answer that HTTP forbids; the text names it. Raised by the extension only."""
 
@@ -96,8 +122,9 @@ def problem(
 def answer(exc: BaseException, request: "Request | None", debug: bool) -> Response:
     """The reply to an exception of a handler, or of what it returned.
 
-    An `HTTPError` is the reply it describes. Everything else is logged here, once, at ERROR on `oxbrook`
-    with extras `method` and `path`, and is a 500 whose detail holds its text only if `debug`.
+    An `HTTPError` is the reply it describes, a `RequestValidationError` its 422. Everything else is logged
+    here, once, at ERROR on `oxbrook` with extras `method` and `path`, and is a 500 whose detail holds its
+    text only if `debug`.
     """
     if isinstance(exc, HTTPError):
         try:
@@ -113,6 +140,8 @@ def answer(exc: BaseException, request: "Request | None", debug: bool) -> Respon
             exc = error
         else:
             return Response(body, exc.status, CONTENT_TYPE, exc.headers or {})
+    if isinstance(exc, RequestValidationError):
+        return Response(exc.body, 422, CONTENT_TYPE)
     method = request.method if request is not None else "-"
     path = request.path if request is not None else "-"
     extra = {"method": method, "path": path}

@@ -1,4 +1,4 @@
-"""What a handler may return to say more than a value does: `Response` and `Stream` (api.md 5.2).
+"""What a handler may return to say more than a value does: `Response`, `Reply`, `Stream`... (api.md 5.2).
 
 They are turned into bytes by `crates/oxb-py/src/reply.rs`, which reads their attributes.
 
@@ -10,7 +10,8 @@ import copy
 import re
 from collections.abc import AsyncIterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Final, Self
+from typing import Any, Final, Self
+from urllib.parse import quote
 
 # A list or tuple sends the header once per item.
 Headers = Mapping[str, str | list[str] | tuple[str, ...]]
@@ -66,10 +67,7 @@ class Headed:
         return self.set_cookie(name, path=path, domain=domain, max_age=0)
 
     def _with_cookie(self, cookie: str) -> Self:
-        headers: dict[str, str | list[str] | tuple[str, ...]] = dict(self.headers)
-        key = next((name for name in headers if name.lower() == "set-cookie"), "Set-Cookie")
-        others = headers.get(key, ())
-        headers[key] = (*((others,) if isinstance(others, str) else others), cookie)
+        headers = headers_with_cookie(self.headers, cookie)
         # Not `dataclasses.replace`: a subclass may be constructed in another way.
         changed = copy.copy(self)
         object.__setattr__(changed, "headers", headers)
@@ -101,6 +99,69 @@ class Response(Headed):
         raise TypeError(f"a response body is bytes or str, not {type(body).__name__}")
 
 
+class Redirect(Response):
+    """An answer without a body that sends the client to `url`; `status` is 301, 302, 303, 307 or 308.
+
+    Characters outside ASCII are percent-encoded.
+
+    Raises: ValueError for another status or a line break in `url`.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, url: str, status: int = 307) -> None:
+        if status not in (301, 302, 303, 307, 308):
+            raise ValueError(f"the status of a Redirect is 301, 302, 303, 307 or 308, not {status!r}")
+        if "\r" in url or "\n" in url:
+            raise ValueError(f"the url of a Redirect holds a line break: {url!r}")
+        location = "".join(one if one.isascii() else quote(one) for one in url)
+        super().__init__(b"", status, None, {"Location": location})
+
+
+class HTML(Response):
+    """An answer of `text` as `text/html; charset=utf-8`."""
+
+    __slots__ = ()
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, 200, "text/html; charset=utf-8")
+
+
+@dataclass(slots=True)
+class Reply:
+    """A value with a status and headers of its own; middleware gets one from `call_next` and may change it.
+
+    `status` None is that of the value. Around a `Response` or `Stream`, its body and content type stay,
+    `status` goes before its own, and `headers` are added, replacing those of equal names (`Set-Cookie` stands
+    beside others).
+    """
+
+    value: Any = None
+    status: int | None = None
+    headers: Headers | None = None
+
+    def set_cookie(
+        self,
+        name: str,
+        value: str = "",
+        *,
+        path: str = "/",
+        domain: str | None = None,
+        max_age: int | None = None,
+        http_only: bool = True,
+        same_site: str | None = "Lax",
+        secure: bool = True,
+    ) -> Self:
+        """Add one more `Set-Cookie` header, and return this; errors as in `Response.set_cookie`."""
+        cookie = cookie_header(name, value, path, domain, max_age, http_only, same_site, secure)
+        self.headers = headers_with_cookie(self.headers or {}, cookie)
+        return self
+
+    def delete_cookie(self, name: str, *, path: str = "/", domain: str | None = None) -> Self:
+        """Tell the client to drop a cookie set with the same path and domain, and return this."""
+        return self.set_cookie(name, path=path, domain=domain, max_age=0)
+
+
 @dataclass(frozen=True, slots=True)
 class Stream(Headed):
     """An answer whose body is sent as `source` gives it, `str` items as UTF-8.
@@ -121,6 +182,15 @@ class Stream(Headed):
         if not hasattr(type(self.source), "__aiter__"):
             given = type(self.source).__name__
             raise TypeError(f"the source of a Stream is an async iterable of bytes or str, not {given}")
+
+
+def headers_with_cookie(headers: Headers, cookie: str) -> Headers:
+    """Return the headers with one more `Set-Cookie` beside those that are there."""
+    more: dict[str, str | list[str] | tuple[str, ...]] = dict(headers)
+    key = next((name for name in more if name.lower() == "set-cookie"), "Set-Cookie")
+    others = more.get(key, ())
+    more[key] = (*((others,) if isinstance(others, str) else others), cookie)
+    return more
 
 
 def cookie_header(

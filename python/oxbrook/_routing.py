@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
@@ -17,6 +17,7 @@ from typing import Final, Literal, TypeVar
 from oxbrook import _core
 from oxbrook._binding import Binding, Parameter, bind
 from oxbrook._blocking import AppPool
+from oxbrook._compose import Middleware
 from oxbrook._options import check_int
 
 Handler = Callable[..., object]
@@ -62,6 +63,7 @@ class Route:
     shape: str = field(repr=False)
     place: str = field(repr=False)
     binding: Binding = field(repr=False)
+    middleware: tuple[Middleware, ...] = field(default=(), repr=False)
 
     @property
     def kind(self) -> Kind:
@@ -74,70 +76,98 @@ class Route:
         return handler_name(self.fn)
 
 
-class RouteTable:
-    """The routes of one app in order of registration.
+@dataclass(frozen=True)
+class Declaration:
+    """What a decorator was given, to be bound once the whole path is known."""
 
-    Invariant: no two have the same method and shape (api.md 2.4).
-    """
+    method: str
+    path: str
+    options: RouteOptions
+    fn: Handler
+    place: str
+    local_names: Mapping[str, object]
 
-    def __init__(self, pool: AppPool) -> None:
-        self.routes: list[Route] = []
-        self._pool = pool
+    def bind(self, prefix: str, pool: AppPool, middleware: tuple[Middleware, ...] = ()) -> Route:
+        """Check it under a prefix and return the route.
 
-    def decorator(
-        self, method: str, path: str, options: RouteOptions, place: FrameType
-    ) -> Callable[[HandlerT], HandlerT]:
-        """Return the decorator that registers a handler; `place` is the frame the route is declared in.
-
-        Raises: ValueError or TypeError, here or from the decorator; the text ends with its `file:line`.
+        Raises: TypeError or ValueError, naming the decorator's place.
         """
-        at = f"{place.f_code.co_filename}:{place.f_lineno}"
-        with naming(at):
-            options.check()
-            placeholders, shape = check_target(method, path)
-
-        def register(fn: HandlerT) -> HandlerT:
-            with naming(at):
-                if not callable(fn):
-                    raise TypeError(f"a handler must be a function, not {type(fn).__name__}")
-                check_kind(fn, options)
-                binding = bind(fn, handler_name(fn), placeholders, place.f_locals)
-                self.add(method.upper(), path, options, fn, binding, shape, at)
-            return fn
-
-        return register
-
-    def add(
-        self,
-        method: str,
-        path: str,
-        options: RouteOptions,
-        fn: Handler,
-        binding: Binding,
-        shape: str,
-        place: str,
-    ) -> None:
-        """Append a route whose parts are checked, unless it has the place of another."""
-        for other in self.routes:
-            if other.method == method and other.shape == shape:
-                raise ValueError(
-                    f"{method} {path} conflicts with {other.method} {other.path}, registered at {other.place}"
-                )
-        route = Route(
-            method=method,
+        with naming(self.place):
+            path = prefix + self.path
+            placeholders, shape = check_target(self.method, path)
+            check_kind(self.fn, self.options)
+            binding = bind(self.fn, handler_name(self.fn), placeholders, self.local_names)
+        options = self.options
+        return Route(
+            method=self.method.upper(),
             path=path,
-            fn=fn,
+            fn=self.fn,
             params=binding.parameters,
             blocking=options.blocking,
             inline=options.inline,
             cancel_on_disconnect=options.cancel_on_disconnect,
             status=options.status,
             max_body=options.max_body,
-            pool=self._pool if options.blocking else None,
+            pool=pool if options.blocking else None,
             shape=shape,
-            place=place,
+            place=self.place,
             binding=binding,
+            middleware=middleware,
         )
+
+
+class RouteTable:
+    """Routes in order of registration.
+
+    Invariant: no two have the same method and shape (api.md 2.4).
+    """
+
+    def __init__(self, pool: AppPool, prefix: str = "") -> None:
+        self.routes: list[Route] = []
+        self._pool = pool
+        self._prefix = prefix
+
+    def decorator(
+        self,
+        method: str,
+        path: str,
+        options: RouteOptions,
+        place: FrameType,
+        keep: Callable[[Declaration], object] | None = None,
+    ) -> Callable[[HandlerT], HandlerT]:
+        """Return the decorator that registers a handler; `place` is the frame the route is declared in.
+
+        `keep` is given the declaration once it is registered.
+
+        Raises: ValueError or TypeError, here or from the decorator; the text ends with its `file:line`.
+        """
+        at = f"{place.f_code.co_filename}:{place.f_lineno}"
+        with naming(at):
+            options.check()
+            if not isinstance(path, str):
+                raise TypeError(f"path must be a str, not {type(path).__name__}")
+            check_target(method, self._prefix + path)
+
+        def register(fn: HandlerT) -> HandlerT:
+            with naming(at):
+                if not callable(fn):
+                    raise TypeError(f"a handler must be a function, not {type(fn).__name__}")
+            declared = Declaration(method, path, options, fn, at, place.f_locals)
+            self.add(declared.bind(self._prefix, self._pool))
+            if keep is not None:
+                keep(declared)
+            return fn
+
+        return register
+
+    def add(self, route: Route) -> None:
+        """Append a route, unless it has the place of another."""
+        for other in self.routes:
+            if other.method == route.method and other.shape == route.shape:
+                raise ValueError(
+                    f"{route.method} {route.path} conflicts with {other.method} {other.path}, "
+                    f"registered at {other.place} ({route.place})"
+                )
         self.routes.append(route)
 
 

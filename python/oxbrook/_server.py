@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from oxbrook import _core, _errors, _gil, _leftover
 from oxbrook._blocking import Pool
+from oxbrook._compose import Surroundings, compose
 from oxbrook._loops import WorkerLoop
 from oxbrook._options import ServerOptions, loop_name
 from oxbrook._send import send_stream
@@ -98,8 +99,10 @@ class ServerHandle:
         options = self._options
         self._look_at_gil()
         pool = self._app._pool.pool = Pool(options.blocking_threads)
+        app = self._app
+        around = Surroundings(tuple(app._middleware), dict(app._handlers), app.debug, pool)
         engine = _core.Engine(
-            [compiled(route) for route in self._app.routes],
+            [compiled(route, around) for route in app.routes],
             options,
             loop_count=self._loop_count,
             io_threads=options.io_threads or default_io_threads(),
@@ -234,9 +237,11 @@ def wait_for_wake(waiting: socket.socket) -> None:
             pass
 
 
-def compiled(route: Route) -> _core.Route:
+def compiled(route: Route, around: Surroundings) -> _core.Route:
     """Return a registered route as the engine takes it."""
     binding = route.binding
+    # What is composed takes the request and then every value by its place.
+    endpoint = compose(route, around)
     params = [
         _core.Param(
             parameter.name,
@@ -246,17 +251,17 @@ def compiled(route: Route) -> _core.Route:
             default=parameter.default,
             is_list=parameter.is_list,
             choices=None if parameter.choices is None else list(parameter.choices),
-            keyword=parameter.name if parameter.is_keyword_only else None,
+            keyword=parameter.name if parameter.is_keyword_only and endpoint is None else None,
         )
         for parameter in binding.parameters
     ]
     return _core.Route(
         route.method,
         route.path,
-        route.fn,
-        kind=route.kind,
-        request_index=binding.request_index,
-        request_keyword=binding.request_keyword,
+        route.fn if endpoint is None else endpoint,
+        kind=route.kind if endpoint is None else "async",
+        request_index=binding.request_index if endpoint is None else 0,
+        request_keyword=binding.request_keyword if endpoint is None else None,
         params=params,
         status=route.status,
         cancel_on_disconnect=route.cancel_on_disconnect,

@@ -80,6 +80,8 @@ fn by_class(py: Python<'_>, value: &Bound<'_, PyAny>, route_status: u16) -> PyRe
         response(value)
     } else if value.is_instance(classes.stream.bind(py))? {
         stream(value)
+    } else if value.is_instance(classes.reply.bind(py))? {
+        reply(py, value, route_status)
     } else if let Some(body) = body_of(value)? {
         Ok(whole(route_status, content_type_of(value), body))
     } else {
@@ -87,10 +89,43 @@ fn by_class(py: Python<'_>, value: &Bound<'_, PyAny>, route_status: u16) -> PyRe
     }
 }
 
+/// A `Reply`: what its value stands for, under its own status and with its headers.
+fn reply(py: Python<'_>, value: &Bound<'_, PyAny>, route_status: u16) -> PyResult<Outcome> {
+    let inner = value.getattr(intern!(py, "value"))?;
+    if inner.is_instance(Classes::get(py)?.reply.bind(py))? {
+        return Err(PyTypeError::new_err("the value of a Reply is another Reply"));
+    }
+    let mut outcome = to_reply(py, &inner, route_status)?;
+    let status: Option<u16> = value.getattr(intern!(py, "status"))?.extract()?;
+    let headers = value.getattr(intern!(py, "headers"))?;
+    let mut added = ReplyHead { status: 200, content_type: None, headers: Vec::new() };
+    let mut length = None;
+    if !headers.is_none() {
+        fields(&headers, &mut added, &mut length)?;
+    }
+    let head = match &mut outcome {
+        Outcome::Whole(reply) => &mut reply.head,
+        Outcome::Stream { head, declared, .. } => {
+            *declared = length.or(*declared);
+            head
+        }
+    };
+    head.status = status.unwrap_or(head.status);
+    let is_new = |name: &str| added.headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
+    head.headers.retain(|(name, _)| name.eq_ignore_ascii_case("set-cookie") || !is_new(name));
+    if is_new("content-type") {
+        head.content_type = None;
+    }
+    head.headers.append(&mut added.headers);
+    head.check().map_err(|error| errors::bad_head(py, &error))?;
+    Ok(outcome)
+}
+
 /// The classes of `oxbrook._responses`, looked up once.
 struct Classes {
     response: Py<PyType>,
     stream: Py<PyType>,
+    reply: Py<PyType>,
 }
 
 impl Classes {
@@ -101,6 +136,7 @@ impl Classes {
             Ok(Self {
                 response: module.getattr("Response")?.cast_into()?.unbind(),
                 stream: module.getattr("Stream")?.cast_into()?.unbind(),
+                reply: module.getattr("Reply")?.cast_into()?.unbind(),
             })
         })
     }
@@ -177,26 +213,32 @@ fn head_of(value: &Bound<'_, PyAny>) -> PyResult<(ReplyHead, Option<u64>)> {
             return Ok((head, None));
         }
     } else {
-        // A list of the items, so that no change of the mapping by other code is seen in the middle.
-        for item in headers.cast::<PyMapping>()?.items()? {
-            let (name, field): (Bound<'_, PyAny>, Bound<'_, PyAny>) = item.extract()?;
-            let name = header_text(&name)?;
-            let name =
-                String::from_utf8(name).map_err(|_| errors::bad_header(py, format!("name {item:?}")))?;
-            if name.eq_ignore_ascii_case("content-type") {
-                head.content_type = None;
-            }
-            if let Some(values) = field.cast::<PyList>().ok().map(PyListMethods::to_tuple) {
-                each_value(&name, &values, &mut head, &mut declared)?;
-            } else if let Ok(values) = field.cast::<PyTuple>() {
-                each_value(&name, values, &mut head, &mut declared)?;
-            } else {
-                push_field(&name, &field, &mut head, &mut declared)?;
-            }
-        }
+        fields(&headers, &mut head, &mut declared)?;
     }
     head.check().map_err(|error| errors::bad_head(py, &error))?;
     Ok((head, declared))
+}
+
+/// Adds the fields of a mapping of headers; a length goes apart, and a content type in front of that of the value.
+fn fields(headers: &Bound<'_, PyAny>, head: &mut ReplyHead, declared: &mut Option<u64>) -> PyResult<()> {
+    let py = headers.py();
+    // A list of the items, so that no change of the mapping by other code is seen in the middle.
+    for item in headers.cast::<PyMapping>()?.items()? {
+        let (name, field): (Bound<'_, PyAny>, Bound<'_, PyAny>) = item.extract()?;
+        let name = header_text(&name)?;
+        let name = String::from_utf8(name).map_err(|_| errors::bad_header(py, format!("name {item:?}")))?;
+        if name.eq_ignore_ascii_case("content-type") {
+            head.content_type = None;
+        }
+        if let Some(values) = field.cast::<PyList>().ok().map(PyListMethods::to_tuple) {
+            each_value(&name, &values, head, declared)?;
+        } else if let Ok(values) = field.cast::<PyTuple>() {
+            each_value(&name, values, head, declared)?;
+        } else {
+            push_field(&name, &field, head, declared)?;
+        }
+    }
+    Ok(())
 }
 
 fn each_value(

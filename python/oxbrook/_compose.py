@@ -1,0 +1,220 @@
+"""What runs for a route that has more than a handler: dependencies, a body, middleware, exception handlers.
+
+A chain of coroutine functions is made once for each route when a server is built. A route with nothing of the
+kind is not composed at all: the engine calls its handler.
+
+Invariant: the order is that of api.md 8.1 (the app's middleware, the routers', dependencies, body, handler),
+and an exception handler's answer is a reply to every link outside it, never an exception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from inspect import isawaitable, iscoroutinefunction
+from typing import TYPE_CHECKING, Any
+
+from oxbrook import _errors
+from oxbrook._depends import Resolution
+from oxbrook._errors import HTTPError, RequestValidationError
+from oxbrook._responses import Reply
+
+if TYPE_CHECKING:
+    from oxbrook._binding import Argument
+    from oxbrook._blocking import Pool
+    from oxbrook._core import Request
+    from oxbrook._routing import Route
+
+Next = Callable[["Request"], Awaitable[Reply]]
+Middleware = Callable[["Request", Next], Awaitable[object]]
+ExceptionHandler = Callable[["Request", Any], Awaitable[object]]
+Handlers = Mapping[type[Exception], ExceptionHandler]
+# A link of the chain: the request and the values of its parameters, as the engine coerced them.
+Link = Callable[["Request", tuple[Any, ...]], Awaitable[object]]
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What of an app surrounds its handlers."""
+
+    middleware: Sequence[Middleware]
+    handlers: Handlers
+    is_debug: bool
+    pool: Pool
+
+
+def compose(route: Route, around: Surroundings) -> Callable[..., Awaitable[object]] | None:
+    """Return what the engine calls with the request and the values; None where the handler itself will do."""
+    middleware = (*around.middleware, *route.middleware)
+    if not middleware and not around.handlers and not route.binding.is_composed:
+        return None
+    link = mapped(handler_link(route, around.pool), around)
+    for each in reversed(middleware):
+        link = mapped(middleware_link(each, link), around)
+
+    async def endpoint(request: Request, *values: Any) -> object:
+        return await link(request, values)
+
+    return endpoint
+
+
+def handler_link(route: Route, pool: Pool) -> Link:
+    """Return the innermost link: dependencies, body, handler."""
+    arguments = route.binding.arguments
+    call = caller(route, pool)
+    if not any(argument.plan is not None for argument in arguments):
+
+        async def plain(request: Request, values: tuple[Any, ...]) -> object:
+            resolution = None
+            positional, named = await gather(arguments, request, values, resolution)
+            return await call(positional, named)
+
+        return plain
+
+    async def with_dependencies(request: Request, values: tuple[Any, ...]) -> object:
+        resolution = Resolution(request)
+        outcome: BaseException | None = None
+        result: object = None
+        try:
+            positional, named = await gather(arguments, request, values, resolution)
+            result = await call(positional, named)
+        except BaseException as error:
+            outcome = error
+        outcome = await resolution.end(outcome)
+        if outcome is not None:
+            raise outcome
+        return result
+
+    return with_dependencies
+
+
+async def gather(
+    arguments: Sequence[Argument], request: Request, values: tuple[Any, ...], resolution: Resolution | None
+) -> tuple[list[Any], dict[str, Any]]:
+    """Return the arguments of a handler, those given by place and those given by name."""
+    positional: list[Any] = []
+    named: dict[str, Any] = {}
+    bodies: list[tuple[Argument, int]] = []
+    for argument in arguments:
+        given: Any = None
+        if argument.value is not None:
+            given = values[argument.value]
+        elif argument.plan is not None:
+            assert resolution is not None
+            given = await resolution.value(argument.plan)
+        elif argument.body is not None:
+            # After the dependencies, wherever it stands.
+            bodies.append((argument, len(positional)))
+        else:
+            given = request
+        if argument.is_keyword_only:
+            named[argument.name] = given
+        else:
+            positional.append(given)
+    for argument, place in bodies:
+        assert argument.body is not None
+        given = argument.body(request)
+        if argument.is_keyword_only:
+            named[argument.name] = given
+        else:
+            positional[place] = given
+    return positional, named
+
+
+def caller(route: Route, pool: Pool) -> Callable[[list[Any], dict[str, Any]], Awaitable[object]]:
+    """Return how the handler itself is called (api.md 2.3)."""
+    fn: Any = route.fn
+    if route.kind == "async":
+
+        async def call(positional: list[Any], named: dict[str, Any]) -> object:
+            return await fn(*positional, **named)
+
+        return call
+
+    def plain(positional: list[Any], named: dict[str, Any]) -> object:
+        result = fn(*positional, **named)
+        if isawaitable(result):
+            close = getattr(result, "close", None)
+            if close is not None:
+                close()
+            name = type(result).__name__
+            raise TypeError(f"an inline or blocking handler returned an awaitable: {name}")
+        return result
+
+    async def call_here(positional: list[Any], named: dict[str, Any]) -> object:
+        return plain(positional, named)
+
+    async def call_on_pool(positional: list[Any], named: dict[str, Any]) -> object:
+        return await pool.run(plain, positional, named)
+
+    return call_on_pool if route.kind == "blocking" else call_here
+
+
+def middleware_link(middleware: Middleware, inner: Link) -> Link:
+    """Return a link that runs one middleware around the rest."""
+
+    async def link(request: Request, values: tuple[Any, ...]) -> object:
+        async def call_next(request: Request) -> Reply:
+            result = await inner(request, values)
+            return result if isinstance(result, Reply) else Reply(result)
+
+        return await middleware(request, call_next)
+
+    return link
+
+
+def mapped(inner: Link, around: Surroundings) -> Link:
+    """Return a link whose exceptions are answered where there is a handler for their class (api.md 6.4)."""
+    handlers = around.handlers
+
+    async def link(request: Request, values: tuple[Any, ...]) -> object:
+        try:
+            return await inner(request, values)
+        except Exception as error:
+            handler = handler_of(error, handlers)
+            if handler is None:
+                if isinstance(error, (HTTPError, RequestValidationError)):
+                    return _errors.answer(error, request, around.is_debug)
+                raise
+            try:
+                return await handler(request, error)
+            except Exception as other:
+                return _errors.answer(other, request, around.is_debug)
+
+    return link
+
+
+def handler_of(error: Exception, handlers: Handlers) -> ExceptionHandler | None:
+    """Return the handler of the first class in the exception's MRO that has one."""
+    for each in type(error).__mro__:
+        handler = handlers.get(each)
+        if handler is not None:
+            return handler
+    return None
+
+
+def check_async(fn: object, what: str) -> None:
+    """Refuse what is not an async function, or an object that is called like one.
+
+    Raises: TypeError.
+    """
+    if not callable(fn) or not (iscoroutinefunction(fn) or iscoroutinefunction(type(fn).__call__)):
+        raise TypeError(f"{what} must be an async function: {fn!r}")
+
+
+def body_reader(model: Any) -> Callable[[Request], Any]:
+    """Return what makes a model of the body of a request.
+
+    Raises: RequestValidationError from it, when the body is not one.
+    """
+    from pydantic import ValidationError
+
+    validate = model.model_validate_json
+
+    def read(request: Request) -> Any:
+        try:
+            return validate(request.body)
+        except ValidationError as error:
+            raise RequestValidationError.of(error) from None
+
+    return read
