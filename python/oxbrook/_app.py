@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from oxbrook._blocking import AppPool
 from oxbrook._compose import ExceptionHandler, Middleware, check_async
 from oxbrook._decorators import Decorators
+from oxbrook._lifespan import Hook
 from oxbrook._options import MAX_MESSAGE, ServerOptions
 from oxbrook._router import Router, flattened
 from oxbrook._routing import HandlerT, Route, RouteOptions, RouteTable
@@ -31,7 +32,9 @@ class App(Decorators):
     """An application: routes, and the options they share (api.md 1.1).
 
     `openapi_url`, `docs_url` and `mcp_url` accept `None` alone until the features behind them are built.
-    `debug=True` lets the text of an exception reach a client.
+    `debug=True` lets the text of an exception reach a client. `lifespan(app)` runs once around serving,
+    `worker_lifespan(app)` on every loop; each is an async generator function or gives an async context
+    manager, and yields a mapping, or nothing, that `request.state` shows.
     """
 
     def __init__(
@@ -43,10 +46,15 @@ class App(Decorators):
         docs_url: None = None,
         mcp_url: None = None,
         debug: bool = False,
+        lifespan: Hook | None = None,
+        worker_lifespan: Hook | None = None,
     ) -> None:
         for name, value in (("openapi_url", openapi_url), ("docs_url", docs_url), ("mcp_url", mcp_url)):
             if value is not None:
                 raise ValueError(f"{name} is not built yet: only None is accepted")
+        for name, hook in (("lifespan", lifespan), ("worker_lifespan", worker_lifespan)):
+            if hook is not None and not callable(hook):
+                raise TypeError(f"{name} must be callable, not {type(hook).__name__}")
         self.title = title
         self.version = version
         self.description = description
@@ -54,6 +62,8 @@ class App(Decorators):
         self.docs_url = docs_url
         self.mcp_url = mcp_url
         self.debug = debug
+        self.lifespan = lifespan
+        self.worker_lifespan = worker_lifespan
         self.state = State({})
         self.workers: int | None = None
         self._pool = AppPool()
@@ -65,6 +75,22 @@ class App(Decorators):
     def routes(self) -> list[Route]:
         """The routes in order of registration; a new list each time."""
         return list(self._table.routes)
+
+    def per_worker(self, total: int) -> int:
+        """Return a loop's share of a total, of the connections of a database for example.
+
+        Raises: RuntimeError before a server is built; ValueError for what is not an int of at least 1, or is
+            less than one for each loop.
+        """
+        if type(total) is not int or total < 1:
+            raise ValueError("total must be an int of at least 1")
+        if self.workers is None:
+            raise RuntimeError(
+                "how many loops there are is known once a server is built: ask in worker_lifespan"
+            )
+        if total < self.workers:
+            raise ValueError(f"{total} for {self.workers} loops: each needs at least one")
+        return total // self.workers
 
     def _declare(
         self, method: str, path: str, options: RouteOptions, place: FrameType

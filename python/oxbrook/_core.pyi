@@ -1,6 +1,6 @@
 """The Rust extension. Its parts stand in the order of the crate's files; every name is private but `Request`."""
 
-from asyncio import AbstractEventLoop, Future
+from asyncio import AbstractEventLoop, Future, Task
 from collections.abc import Callable, Coroutine, Iterable
 from selectors import SelectorKey
 from typing import TypeVar, final, overload
@@ -117,8 +117,8 @@ class Request:
     def app(self) -> App | None:
         """The serving app; None if made by hand."""
     @property
-    def state(self) -> State | None:
-        """What the hooks yielded; None if made by hand."""
+    def state(self) -> State:
+        """What the hooks yielded. None if made by hand, which its type leaves out: a handler is never given one."""
     @property
     def locals(self) -> dict[str, object]:
         """A dict of this request alone, the same object on every access."""
@@ -177,12 +177,15 @@ class Route:
 class Worker:
     """One loop of a server; `start`, `stop` and `close` run on the loop's thread."""
 
-    def start(self, event_loop: AbstractEventLoop, is_polled: bool) -> None:
-        """Take requests from now on; `is_polled`: the loop's selector pumps, so it need not watch the signal."""
+    def start(self, event_loop: AbstractEventLoop, is_polled: bool, state: State) -> None:
+        """Take requests from now on, which show `state`.
+
+        `is_polled`: the loop's selector pumps, so it need not watch the signal.
+        """
     def pump(self) -> None:
         """Run what waits; the reader callback of the signal."""
-    def stop(self, is_polled: bool) -> None:
-        """Take no more requests; the Tasks are the loop's to cancel."""
+    def stop(self, is_polled: bool) -> list[Task[object]]:
+        """Take no more requests, and return the Tasks that run some or wait for some."""
     def close(self) -> None:
         """Answer for what never ended."""
 
@@ -219,7 +222,6 @@ class Engine:
         loop_count: int,
         io_threads: int,
         app: App,
-        state: State,
         is_debug: bool,
         answer: Callable[[BaseException, Request | None, bool], Response],
         log_stream: Callable[[BaseException, Request], None],

@@ -12,13 +12,17 @@ import math
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from oxbrook import _core, _leftover
+from oxbrook._lifespan import Lifespan, joined
+from oxbrook._state import State
 
 if TYPE_CHECKING:
+    from oxbrook._app import App
     from oxbrook._core import Worker
 
 # How often a loop that ends looks whether its time was cut short, in seconds.
@@ -59,7 +63,10 @@ def can_poll() -> bool:
 class WorkerLoop:
     """The thread of one worker."""
 
-    def __init__(self, worker: Worker, index: int, loop_name: str, on_end: Callable[[], object]) -> None:
+    def __init__(
+        self, app: App, worker: Worker, index: int, loop_name: str, on_end: Callable[[], object]
+    ) -> None:
+        self.app = app
         self.worker = worker
         self.loop_name = loop_name
         self.error: BaseException | None = None
@@ -67,6 +74,9 @@ class WorkerLoop:
         # Something of the app still ran when the time was over.
         self.is_late = False
         self._on_end = on_end
+        self._lifespan: Lifespan | None = None
+        # The Task that waits for the hook's setup.
+        self._starting: asyncio.Task[Any] | None = None
         self._is_polled = False
         self._poll: Any = None
         self._stopping: asyncio.Event | None = None
@@ -76,13 +86,16 @@ class WorkerLoop:
         self._is_over = False
         self.thread = threading.Thread(target=self._run, name=f"oxbrook-worker-{index}")
 
-    def start(self) -> None:
-        """Start the thread and return once the worker takes requests.
+    def start(self, is_stopped: Callable[[], bool] = lambda: False) -> None:
+        """Start the thread and return once the worker takes requests, or `is_stopped`.
 
         Raises: what stopped it from starting.
         """
         self.thread.start()
-        self.is_up.wait()
+        # Without a hook it is up at once, and nothing is looked at in vain.
+        while not self.is_up.wait(GRACE_STEP):
+            if is_stopped():
+                return
         if self.error is not None:
             raise self.error
 
@@ -93,12 +106,18 @@ class WorkerLoop:
         """
         self._ends = ends
         self._is_asked_to_stop = True
-        loop, stopping = self._loop, self._stopping
-        if loop is not None and stopping is not None:
+        loop = self._loop
+        if loop is not None:
             try:
-                loop.call_soon_threadsafe(stopping.set)
+                loop.call_soon_threadsafe(self._stop_here)
             except RuntimeError:  # it has ended meanwhile
                 return
+
+    def _stop_here(self) -> None:
+        if self._stopping is not None:
+            self._stopping.set()
+        if self._starting is not None:
+            self._starting.cancel()
 
     def _make_loop(self) -> asyncio.AbstractEventLoop:
         if self.loop_name == "uvloop":
@@ -152,7 +171,9 @@ class WorkerLoop:
     def _note(self, error: BaseException) -> None:
         """Keep what the server has to raise."""
         if not self.is_up.is_set():
-            self.error = error
+            # A stop cancels a hook that is still setting up.
+            if not (self._is_asked_to_stop and isinstance(error, asyncio.CancelledError)):
+                self.error = error
         elif self._is_asked_to_stop:
             raise error
         else:
@@ -164,7 +185,16 @@ class WorkerLoop:
     async def _main(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
-        self.worker.start(self._loop, self._is_polled)
+        if self._is_asked_to_stop:
+            return
+        state = self.app.state
+        if self.app.worker_lifespan is not None:
+            self._lifespan = Lifespan(self.app.worker_lifespan, self.app)
+            self._starting = asyncio.current_task()
+            yielded = await self._lifespan.begin(self._stopping.set)
+            self._starting = None
+            state = State(joined(state, yielded))
+        self.worker.start(self._loop, self._is_polled, state)
         if self._poll is not None:
             self._poll.watch()
         self.is_up.set()
@@ -178,13 +208,18 @@ class WorkerLoop:
                 task = asyncio.current_task()
                 if task is not None:
                     task.uncancel()
+        if not self._is_asked_to_stop:
+            raise RuntimeError("its worker_lifespan ended")
 
     async def _tear_down(self) -> None:
-        """Cancel every task there is, handlers included; they and open generators have what time is left."""
-        if self.is_up.is_set():
-            self.worker.stop(self._is_polled)
+        """Cancel the handlers, run the hook's teardown, cancel what is left; all have what time is left."""
         loop = asyncio.get_running_loop()
-        cancelled = {asyncio.current_task()}
+        cancelled: set[asyncio.Task[Any] | None] = {asyncio.current_task()}
+        handlers = self.worker.stop(self._is_polled) if self.is_up.is_set() else []
+        for task in handlers:
+            task.cancel()
+        await self._wait(handlers)
+        await self._end_lifespan()
         # Once more for tasks that were made meanwhile, by a `finally` for example.
         while tasks := asyncio.all_tasks() - cancelled:
             for task in tasks:
@@ -196,7 +231,18 @@ class WorkerLoop:
         self.is_late |= bool(left)
         _leftover.leave_tasks(left)
 
-    async def _wait(self, tasks: Collection[asyncio.Task[Any]]) -> None:
+    async def _end_lifespan(self) -> None:
+        ending = None if self._lifespan is None else self._lifespan.end()
+        if ending is None:
+            return
+        await self._wait([ending], is_reported=False)
+        if ending.done() and not ending.cancelled():
+            error = ending.exception()
+            # What stopped the start is raised by the server.
+            if error is not None and self.is_up.is_set():
+                traceback.print_exception(error, file=sys.stderr)
+
+    async def _wait(self, tasks: Collection[asyncio.Task[Any]], is_reported: bool = True) -> None:
         """Wait until these are done or the time is over, which the server may cut short."""
         pending = set(tasks)
         while pending:
@@ -205,7 +251,7 @@ class WorkerLoop:
             _, pending = await asyncio.wait(pending, timeout=max(0.0, min(GRACE_STEP, left)))
             if left <= 0.0:
                 break
-        for task in tasks:
+        for task in tasks if is_reported else ():
             if task.done() and not task.cancelled() and task.exception() is not None:
                 error = task.exception()
                 context = {"message": "a task failed while its loop was stopped", "exception": error}

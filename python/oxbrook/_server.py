@@ -20,9 +20,11 @@ from typing import TYPE_CHECKING, Final
 from oxbrook import _core, _errors, _gil, _leftover
 from oxbrook._blocking import Pool
 from oxbrook._compose import Surroundings, compose
+from oxbrook._lifespan import ProcessLifespan
 from oxbrook._loops import WorkerLoop
 from oxbrook._options import ServerOptions, loop_name
 from oxbrook._send import send_stream
+from oxbrook._state import State
 from oxbrook._workers import default_io_threads, default_workers, gil_enabled
 
 if TYPE_CHECKING:
@@ -107,13 +109,20 @@ class ServerHandle:
             loop_count=self._loop_count,
             io_threads=options.io_threads or default_io_threads(),
             app=self._app,
-            state=self._app.state,
             is_debug=self._app.debug,
             answer=_errors.answer,
             log_stream=log_stream,
             send_stream=send_stream,
             submit=pool.submit,
         )
+        with self._lifespan():
+            # A stop while the hook set up: nothing is served.
+            if not self._stops:
+                self._serve_loops(engine, waiting)
+        pool.close(0.0)
+
+    def _serve_loops(self, engine: _core.Engine, waiting: socket.socket) -> None:
+        options = self._options
         lowered = engine.bind()
         if lowered is not None:
             before, after, limit = lowered
@@ -122,8 +131,10 @@ class ServerHandle:
         try:
             for index in range(self._loop_count):
                 worker = engine.worker(index)
-                loops.append(WorkerLoop(worker, index, self._loop_name, self._loop_ended))
-                loops[-1].start()
+                loops.append(WorkerLoop(self._app, worker, index, self._loop_name, self._loop_ended))
+                loops[-1].start(self._is_stopped)
+                if self._stops:
+                    return
             engine.start()
             self._address = engine.address
             if options.announce:
@@ -136,8 +147,10 @@ class ServerHandle:
             engine.stop_loops()
             self._end(loops)
             engine.close()
-            # Idle threads end at once; one that still runs a handler is left behind.
-            _leftover.leave_threads(pool.close(0.0 if self._is_hurried else POOL_GRACE))
+            pool = self._app._pool.pool
+            if pool is not None:
+                # Idle threads end at once; one that still runs a handler is left behind.
+                _leftover.leave_threads(pool.close(0.0 if self._is_hurried else POOL_GRACE))
         for loop in loops:
             if loop.error is not None:
                 raise loop.error
@@ -161,6 +174,26 @@ class ServerHandle:
             f"{state} Python {python}, {self._loop_name}{debug}"
         )
         print(f"Oxbrook listening on {place(address, options)}", flush=True)
+
+    @contextmanager
+    def _lifespan(self) -> Iterator[None]:
+        """Run the process's hook around what is served; `app.state` shows what it yielded meanwhile."""
+        app = self._app
+        if app.lifespan is None:
+            yield
+            return
+        lifespan = ProcessLifespan(app.lifespan, app)
+        try:
+            app.state = State(lifespan.begin(self._is_stopped))
+            yield
+        finally:
+            app.state = State({})
+            end = time.monotonic() + self._options.shutdown_grace
+            if not lifespan.end(lambda: self._is_hurried or time.monotonic() > end):
+                say("oxbrook: the lifespan was still tearing down after the shutdown grace")
+
+    def _is_stopped(self) -> bool:
+        return self._stops > 0
 
     @property
     def _is_hurried(self) -> bool:

@@ -131,7 +131,7 @@ impl Engine {
     /// debug)`, `log_stream(exception, request)`, `send_stream(source, outlet, declared)` and `submit(call)`.
     #[new]
     #[pyo3(signature = (
-        routes, options, *, loop_count, io_threads, app, state, is_debug, answer, log_stream, send_stream, submit
+        routes, options, *, loop_count, io_threads, app, is_debug, answer, log_stream, send_stream, submit
     ))]
     #[expect(clippy::too_many_arguments, reason = "keywords of a Python constructor")]
     fn new(
@@ -141,7 +141,6 @@ impl Engine {
         loop_count: usize,
         io_threads: usize,
         app: Py<PyAny>,
-        state: Py<PyAny>,
         is_debug: bool,
         answer: Py<PyAny>,
         log_stream: Py<PyAny>,
@@ -158,7 +157,7 @@ impl Engine {
             queue_timeout: options.queue_timeout.and_then(limit),
         })
         .map_err(|error| errors::loop_set_error(&error))?;
-        let site = Site { plans, app, state, answer, log_stream, send_stream, submit, is_debug };
+        let site = Site { plans, app, state: py.None(), answer, log_stream, send_stream, submit, is_debug };
         Ok(Self {
             loops: Arc::new(loops),
             site: Arc::new(site),

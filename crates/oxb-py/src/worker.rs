@@ -38,13 +38,19 @@ use self::site::Site;
 pub(crate) struct Worker {
     index: usize,
     loops: Arc<Loops>,
-    site: Arc<Site>,
+    /// The server's; the loop's own once it was started.
+    server_site: Arc<Site>,
+    loop_site: OnceLock<Arc<Site>>,
     desk: OnceLock<Owned<Desk>>,
 }
 
 impl Worker {
     pub(crate) fn new(index: usize, loops: Arc<Loops>, site: Arc<Site>) -> Self {
-        Self { index, loops, site, desk: OnceLock::new() }
+        Self { index, loops, server_site: site, loop_site: OnceLock::new(), desk: OnceLock::new() }
+    }
+
+    fn site(&self) -> &Arc<Site> {
+        self.loop_site.get().unwrap_or(&self.server_site)
     }
 
     /// The loop's own state, on its own thread and once it was started.
@@ -80,14 +86,21 @@ impl Worker {
 #[pymethods]
 impl Worker {
     /// Takes jobs from now on. Runs on the loop's thread, while the loop runs; `is_polled` says that its selector
-    /// pumps, else the loop is given the signal to watch.
-    fn start(slf: &Bound<'_, Self>, event_loop: &Bound<'_, PyAny>, is_polled: bool) -> PyResult<()> {
+    /// pumps, else the loop is given the signal to watch. `state` is what its requests show.
+    fn start(
+        slf: &Bound<'_, Self>,
+        event_loop: &Bound<'_, PyAny>,
+        is_polled: bool,
+        state: Py<PyAny>,
+    ) -> PyResult<()> {
         let py = slf.py();
         let worker = slf.get();
         let queue = oxb_core::Worker::new(&worker.loops, worker.index)
             .ok_or_else(|| PyRuntimeError::new_err("this worker has an owner already"))?;
         let signal = queue.signal_fd();
-        let desk = Desk::new(py, queue, Arc::clone(&worker.loops), Arc::clone(&worker.site), event_loop)?;
+        let site = Arc::new(worker.server_site.of_loop(py, state));
+        let site = Arc::clone(worker.loop_site.get_or_init(|| site));
+        let desk = Desk::new(py, queue, Arc::clone(&worker.loops), site, event_loop)?;
         worker
             .desk
             .set(Owned::new(desk))
@@ -115,16 +128,15 @@ impl Worker {
         Ok(())
     }
 
-    /// Takes no more jobs; the Tasks are the loop's to cancel. Runs on the loop's thread.
-    fn stop(slf: &Bound<'_, Self>, is_polled: bool) -> PyResult<()> {
+    /// Takes no more jobs, and returns the Tasks that run some or wait for some. Runs on the loop's thread.
+    fn stop(slf: &Bound<'_, Self>, is_polled: bool) -> PyResult<Vec<Py<PyAny>>> {
         let py = slf.py();
         let desk = slf.get().desk()?;
         if !is_polled {
             let signal = desk.queue.signal_fd();
             desk.event_loop.bind(py).call_method1(intern!(py, "remove_reader"), (signal,))?;
         }
-        desk.stop();
-        Ok(())
+        desk.stop(py)
     }
 
     /// Settles what is still owed. Runs on the loop's thread, after `stop`.

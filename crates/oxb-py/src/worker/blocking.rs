@@ -99,7 +99,7 @@ impl BlockingCall {
             return;
         }
         let outcome = context.enter(py).and_then(|entered| {
-            let called = self.plan.call(py, &self.worker.get().site, &mut asked);
+            let called = self.plan.call(py, self.worker.get().site(), &mut asked);
             drop(entered);
             to_reply(py, &called?, self.plan.status)
         });
@@ -125,7 +125,7 @@ impl BlockingCall {
                 }
             }
             Err(error) => {
-                fail(py, &self.worker.get().site, &self.worker.get().loops, &self.plan, asked, owed, error)
+                fail(py, self.worker.get().site(), &self.worker.get().loops, &self.plan, asked, owed, error)
             }
         }
     }

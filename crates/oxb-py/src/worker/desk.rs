@@ -272,11 +272,14 @@ impl Desk {
         }
     }
 
-    /// No more jobs: the loop is about to cancel its Tasks, those of idle spares like the rest.
-    pub(super) fn stop(&self) {
+    /// No more jobs. Returns the Tasks of all spares, idle ones too, for the loop to cancel.
+    pub(super) fn stop(&self, py: Python<'_>) -> PyResult<Vec<Py<PyAny>>> {
         self.is_stopped.set(true);
         let idle = self.idle.take();
         drop(idle);
+        let seated: Vec<_> = self.seats.borrow().iter().flatten().map(|spare| spare.clone_ref(py)).collect();
+        let tasks: PyResult<Vec<_>> = seated.iter().map(|spare| spare.get().task(py)).collect();
+        Ok(tasks?.into_iter().flatten().collect())
     }
 
     /// The loop is about to close: what is still owed is settled, whatever state its job is in.

@@ -1,4 +1,5 @@
-//! What all loops of a server share on the side of Python: the plans, the app and the hooks.
+//! What a loop works with on the side of Python: the plans, the app and the hooks, which all loops of a server
+//! share, and the loop's own state.
 //!
 //! Invariant 1 of ARCHITECTURE.md: only loop threads look in here; the I/O threads' table of routes is another.
 
@@ -8,11 +9,12 @@ use pyo3::prelude::*;
 
 use super::plan::Plan;
 
-/// Plans and hooks, made before the loops start and unchanged after.
+/// Plans and hooks, made before the loop takes requests and unchanged after.
 pub(crate) struct Site {
     /// By the engine's number of the route.
     pub(crate) plans: Vec<Arc<Plan>>,
     pub(crate) app: Py<PyAny>,
+    /// The `State` of the loop; `None` in what the server keeps to make those of its loops from.
     pub(crate) state: Py<PyAny>,
     /// `answer(exception, request, debug)`: the response to an exception.
     pub(crate) answer: Py<PyAny>,
@@ -23,4 +25,20 @@ pub(crate) struct Site {
     /// `submit(call)`: gives a call to the pool.
     pub(crate) submit: Py<PyAny>,
     pub(crate) is_debug: bool,
+}
+
+impl Site {
+    /// The same for a loop with this state.
+    pub(super) fn of_loop(&self, py: Python<'_>, state: Py<PyAny>) -> Self {
+        Self {
+            plans: self.plans.clone(),
+            app: self.app.clone_ref(py),
+            state,
+            answer: self.answer.clone_ref(py),
+            log_stream: self.log_stream.clone_ref(py),
+            send_stream: self.send_stream.clone_ref(py),
+            submit: self.submit.clone_ref(py),
+            is_debug: self.is_debug,
+        }
+    }
 }

@@ -165,9 +165,13 @@ impl Spare {
         }
     }
 
+    /// The Task this is the coroutine of; `None` once it ended.
+    pub(super) fn task(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        Ok(self.state.get()?.task.borrow().as_ref().map(|task| task.clone_ref(py)))
+    }
+
     fn cancel(&self, py: Python<'_>) -> PyResult<()> {
-        let task = self.state.get()?.task.borrow().as_ref().map(|task| task.clone_ref(py));
-        if let Some(task) = &task {
+        if let Some(task) = self.task(py)? {
             task.bind(py).call_method0(intern!(py, "cancel"))?;
         }
         Ok(())
