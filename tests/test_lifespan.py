@@ -102,7 +102,7 @@ def test_handlers_end_before_the_teardown() -> None:
             await asyncio.sleep(0.01)
             seen.append("handler")
 
-    client = TestClient(app, shutdown_grace=0.5).start()
+    client = TestClient(app, workers=1, shutdown_grace=0.5).start()
     asking = threading.Thread(target=lambda: client.get("/"))
     asking.start()
     assert began.wait(DEADLINE)
