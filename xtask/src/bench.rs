@@ -15,9 +15,13 @@ mod server;
 mod smoke;
 mod throughput;
 
+use std::ffi::OsString;
+
 use lexopt::{Arg, Parser, ValueExt};
 
 use crate::error::Error;
+use crate::process;
+use crate::workspace;
 
 use self::options::Options;
 
@@ -37,6 +41,10 @@ cargo xtask bench SCENARIO [OPTION ...]
   smoke       a short load of every kind on the development build: fails on a wrong answer, never on speed
   idle        context switches of a server nobody talks to
 
+  report RUN ...                      report.md, percentiles.csv and plots (SVG) into the folder of each run
+  compare RUN RUN [--force]           which rows moved beyond the noise of their own rounds
+  document FILE RUN ... [--mark]      a page of figures from saved runs, as docs/performance.md is written
+
 Builds what it needs: the release build of this tree in an environment of its own, the peers in another.
 A JSON file with every sample, a CSV of the percentiles and the servers' output go to a new folder under the
 target folder; a Markdown table is printed. The exit status is 1 if any answer was wrong, whatever the speed.
@@ -52,8 +60,24 @@ target folder; a Markdown table is printed. The exit status is 1 if any answer w
   --smoke            one short round on the development build
 ";
 
+/// What reads saved runs and measures nothing.
+const REPORTS: [&str; 3] = ["report", "compare", "document"];
+
+/// Runs the reporting program.
+fn report(words: &[OsString]) -> Result<(), Error> {
+    let mut cargo = process::cargo();
+    cargo.args(["run", "--quiet", "--package", "oxb-bench", "--bin", "oxb-report", "--"]).args(words);
+    process::run(cargo.current_dir(workspace::root()))
+}
+
 /// Runs the subcommand.
 pub(crate) fn run(mut arguments: Parser) -> Result<(), Error> {
+    if let Some(first) = arguments.try_raw_args().as_ref().and_then(lexopt::RawArgs::peek)
+        && REPORTS.iter().any(|name| first == *name)
+    {
+        let words: Vec<OsString> = arguments.raw_args()?.collect();
+        return report(&words);
+    }
     let mut scenario = None;
     let mut options = Options::default();
     while let Some(argument) = arguments.next()? {

@@ -6,6 +6,7 @@
 //!   cost is one figure; it reports that cost, and says when it was the limit itself.
 //! - `harness`: the program `request-harness`, which drives the engine without sockets so that callgrind can count the
 //!   instructions of a request; and [`seeded`].
+//! - `report`: what saved runs say, as tables, plots and comparisons ([`report`]); it measures nothing.
 //!
 //! Invariant: an answer is counted as good only after its status, its length and its bytes were compared with what
 //! the caller said they must be.
@@ -17,4 +18,6 @@
 pub mod load;
 #[cfg(feature = "load")]
 pub mod process;
+#[cfg(feature = "report")]
+pub mod report;
 pub mod seeded;
