@@ -13,12 +13,17 @@
 `__all__` is the API; nothing deeper than this module and `oxbrook.testing` is public.
 """
 
+from typing import TYPE_CHECKING
+
 from oxbrook._app import App
 from oxbrook._core import Request
 from oxbrook._depends import Depends
 from oxbrook._errors import HTTPError, RequestValidationError
 from oxbrook._responses import HTML, Redirect, Reply, Response, Stream
 from oxbrook._router import Router
+
+if TYPE_CHECKING:
+    from oxbrook._sessions import Session, Sessions
 
 __all__ = [
     "HTML",
@@ -31,6 +36,8 @@ __all__ = [
     "RequestValidationError",
     "Response",
     "Router",
+    "Session",
+    "Sessions",
     "Stream",
     "__version__",
 ]
@@ -38,12 +45,16 @@ __all__ = [
 __version__: str
 
 
-def __getattr__(name: str) -> str:
-    # Reading the installed version costs more than the rest of this import, and few ask for it.
+def __getattr__(name: str) -> object:
+    # What costs more to import than most apps have use for.
     if name == "__version__":
         from oxbrook._version import version
 
         return version()
+    if name in ("Session", "Sessions"):
+        from oxbrook import _sessions
+
+        return getattr(_sessions, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

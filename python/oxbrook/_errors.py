@@ -4,7 +4,6 @@ Invariant 7: no text of an exception reaches a client unless `debug` is on for t
 `HTTPError` was given does.
 """
 
-import json
 import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -82,6 +81,8 @@ class RequestValidationError(Exception):
     @classmethod
     def of(cls, error: "ValidationError") -> "RequestValidationError":
         """Make one of what pydantic found."""
+        import json
+
         text = error.json()
         return cls(json.loads(text), text.encode())
 

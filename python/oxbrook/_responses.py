@@ -11,7 +11,6 @@ import re
 from collections.abc import AsyncIterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final, Self
-from urllib.parse import quote
 
 # A list or tuple sends the header once per item.
 Headers = Mapping[str, str | list[str] | tuple[str, ...]]
@@ -114,7 +113,11 @@ class Redirect(Response):
             raise ValueError(f"the status of a Redirect is 301, 302, 303, 307 or 308, not {status!r}")
         if "\r" in url or "\n" in url:
             raise ValueError(f"the url of a Redirect holds a line break: {url!r}")
-        location = "".join(one if one.isascii() else quote(one) for one in url)
+        location = url
+        if not url.isascii():
+            from urllib.parse import quote
+
+            location = "".join(one if one.isascii() else quote(one) for one in url)
         super().__init__(b"", status, None, {"Location": location})
 
 
