@@ -1,29 +1,17 @@
-//! `cargo xtask bench`: starts servers, loads them in interleaved rounds, prints ratios and keeps every sample.
+//! `cargo xtask bench`: makes what a scenario of the harness needs, and runs it.
 //!
-//! **Invariant:** every figure is from the same run as what it is compared with; a sample with a wrong answer, or of
-//! another process or event loop than its row names, is rejected; what was started is ended by its id.
+//! **Invariant:** nothing is measured here; what is measured was built or installed by this run's own tree.
 
-mod footprint;
-mod instructions;
-mod latency;
-mod machine;
-mod options;
-mod provision;
-mod report;
-mod rounds;
-mod server;
-mod smoke;
-mod throughput;
+mod kit;
 
 use std::ffi::OsString;
 
 use lexopt::{Arg, Parser, ValueExt};
+use oxb_bench::harness::{self, Options};
 
 use crate::error::Error;
 use crate::process;
 use crate::workspace;
-
-use self::options::Options;
 
 const HELP: &str = "\
 cargo xtask bench SCENARIO [OPTION ...]
@@ -101,19 +89,10 @@ pub(crate) fn run(mut arguments: Parser) -> Result<(), Error> {
         }
     }
     let Some(scenario) = scenario else { return Err(Error::Usage(format!("no scenario given\n\n{HELP}"))) };
-    match scenario.as_str() {
-        "smoke" => smoke::run(options),
-        "hello" => throughput::hello(&options),
-        "instructions" => instructions::run(&options),
-        "timeout" => throughput::timeout(&options),
-        "builds" => throughput::builds(&options),
-        "cpu" => throughput::cpu(&options),
-        "imbalance" => latency::imbalance(&options),
-        "await" => latency::awaiting(&options),
-        "order" => latency::order(&options),
-        "memory" => footprint::memory(&options),
-        "start" => footprint::start(&options),
-        "idle" => footprint::idle(&options),
-        other => Err(Error::Usage(format!("no scenario `{other}`\n\n{HELP}"))),
-    }
+    let Some(needs) = harness::needs(&scenario) else {
+        return Err(Error::Usage(format!("no scenario `{scenario}`\n\n{HELP}")));
+    };
+    options.is_smoke |= scenario == "smoke";
+    let kit = kit::prepare(&options, needs)?;
+    Ok(harness::run(&scenario, &options, &kit)?)
 }

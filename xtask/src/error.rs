@@ -45,6 +45,15 @@ impl From<lexopt::Error> for Error {
     }
 }
 
+impl From<oxb_bench::harness::Error> for Error {
+    fn from(error: oxb_bench::harness::Error) -> Self {
+        match error {
+            oxb_bench::harness::Error::Usage(text) => Self::Usage(text),
+            oxb_bench::harness::Error::Failed(text) => Self::Failed(text),
+        }
+    }
+}
+
 /// Names what was being done when an I/O call failed.
 pub(crate) trait Context<T> {
     /// Puts `doing` in front of the system's text.

@@ -4,7 +4,8 @@
 //!
 //! - `load`: the load generator ([`load`]) and what it reads of processes ([`process`]). One thread, so that its own
 //!   cost is one figure; it reports that cost, and says when it was the limit itself.
-//! - `harness`: the program `request-harness`, which drives the engine without sockets so that callgrind can count the
+//! - `harness`: what starts servers and measures them in rounds ([`harness`]); it is handed programs and builds none.
+//! - `request-harness`: the program `request-harness`, which drives the engine without sockets so that callgrind can count the
 //!   instructions of a request; and [`seeded`].
 //! - `report`: what saved runs say, as tables, plots and comparisons ([`report`]); it measures nothing.
 //!
@@ -14,6 +15,8 @@
 // One exception, at the descriptor of the fine timer in `load/arrivals.rs`.
 #![deny(unsafe_code)]
 
+#[cfg(feature = "harness")]
+pub mod harness;
 #[cfg(feature = "load")]
 pub mod load;
 #[cfg(feature = "load")]

@@ -13,10 +13,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::error::{Context, Error};
-use crate::workspace;
+use super::error::{Context, Error};
 
-use super::provision::{Kit, Ours};
+use super::kit::{Kit, Ours};
 
 /// How long a server may take to listen.
 const START: Duration = Duration::from_secs(30);
@@ -127,11 +126,11 @@ impl Server {
             command.arg(if word == "{port}" { port.to_string().into() } else { word.clone() });
         }
         command
-            .current_dir(workspace::root().join("benches/apps"))
+            .current_dir(kit.root.join("benches/apps"))
             .stdin(Stdio::null())
             .stdout(output.try_clone().context(doing)?)
             .stderr(output);
-        as_installed(&mut command);
+        as_installed(&mut command, kit);
         Ok(command)
     }
 
@@ -251,9 +250,9 @@ impl Drop for Running {
 }
 
 /// Byte code is compiled once and kept, but not in the tree; whatever the shell of this run says.
-pub(crate) fn as_installed(command: &mut Command) {
+pub(crate) fn as_installed(command: &mut Command, kit: &Kit) {
     command
-        .env("PYTHONPYCACHEPREFIX", workspace::target().join("bench/pycache"))
+        .env("PYTHONPYCACHEPREFIX", kit.target.join("bench/pycache"))
         .env_remove("PYTHONDONTWRITEBYTECODE");
 }
 

@@ -7,22 +7,20 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::error::{Context, Error};
-use crate::process;
-use crate::workspace;
+use super::error::{Context, Error};
+use super::program;
 
+use super::kit::Kit;
 use super::machine::cpus;
 use super::options::Options;
-use super::provision::Kit;
-use super::report::{Bar, Limit, Run, ratio, shown, table};
 use super::rounds::{CPU, MEAN, Measured, P50, P90, P99, REQUESTS, Row, Shuffle, generate, measure, median};
+use super::run::{Bar, Limit, Run, ratio, shown, table};
 use super::server::{Running, Server};
 use super::throughput::named;
 
 /// Light requests beside handlers that hold some of the loops.
-pub(crate) fn imbalance(options: &Options) -> Result<(), Error> {
-    let kit = Kit::prepare(options, false)?;
-    let run = Run::begin("imbalance", options, &kit)?;
+pub(crate) fn imbalance(options: &Options, kit: &Kit) -> Result<(), Error> {
+    let run = Run::begin("imbalance", options, kit)?;
     let rate = if cpus() >= 4 { 2000.0 } else { 500.0 };
     let mut cases: Vec<(String, usize, &str, usize)> = vec![
         ("2 loops, nothing beside".to_owned(), 2, "", 0),
@@ -38,7 +36,7 @@ pub(crate) fn imbalance(options: &Options) -> Result<(), Error> {
             let ours = &kit.ours[index / cases.len()];
             let (name, workers, path, holders) = &cases[index % cases.len()];
             let server = Server::ours(ours, "asyncio", *workers, &[]);
-            let server = server.start(&kit, &run.log(&format!("{name} {}", ours.tag)))?;
+            let server = server.start(kit, &run.log(&format!("{name} {}", ours.tag)))?;
             let holder =
                 if *holders > 0 { Some(Holder::start(&run, &server, path, *holders)?) } else { None };
             let words = paced(&run, rate, 256);
@@ -113,9 +111,8 @@ impl Drop for Holder {
 }
 
 /// Handlers that wait, beside a bare loop that makes one Task a round.
-pub(crate) fn awaiting(options: &Options) -> Result<(), Error> {
-    let kit = Kit::prepare(options, false)?;
-    let run = Run::begin("await", options, &kit)?;
+pub(crate) fn awaiting(options: &Options, kit: &Kit) -> Result<(), Error> {
+    let run = Run::begin("await", options, kit)?;
     let ours = kit.ours.first().ok_or_else(|| Error::failed("no interpreter"))?;
     let (mut measured, mut bars, mut lines, mut details) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for milliseconds in [1_u32, 5] {
@@ -143,7 +140,7 @@ pub(crate) fn awaiting(options: &Options) -> Result<(), Error> {
             };
             own.extend(measure(&run, vec![hello], rounds));
             let bare: Vec<Value> = (0..rounds)
-                .map(|_| bare_loop(&ours.python, milliseconds, connections, options.duration()))
+                .map(|_| bare_loop(kit, &ours.python, milliseconds, connections, options.duration()))
                 .collect::<Result<_, _>>()?;
             let bare_figure = |name: &str| {
                 median(&bare.iter().filter_map(|report| report[name].as_f64()).collect::<Vec<_>>())
@@ -194,28 +191,28 @@ pub(crate) fn awaiting(options: &Options) -> Result<(), Error> {
 }
 
 fn bare_loop(
+    kit: &Kit,
     python: &std::path::Path,
     milliseconds: u32,
     connections: usize,
     seconds: f64,
 ) -> Result<Value, Error> {
-    let script = workspace::root().join("benches/apps/bare_await.py");
+    let script = kit.root.join("benches/apps/bare_await.py");
     let words = [milliseconds.to_string(), connections.to_string(), seconds.to_string()];
-    let text = process::output(Command::new(python).arg(script).args(words))?;
+    let text = program::output(Command::new(python).arg(script).args(words))?;
     serde_json::from_str(&text).map_err(|error| Error::failed(format!("bare_await.py: {error}")))
 }
 
 /// In which order queued requests are answered, and how late a sleeper wakes among them.
-pub(crate) fn order(options: &Options) -> Result<(), Error> {
-    let kit = Kit::prepare(options, false)?;
-    let run = Run::begin("order", options, &kit)?;
+pub(crate) fn order(options: &Options, kit: &Kit) -> Result<(), Error> {
+    let run = Run::begin("order", options, kit)?;
     let mut bars = Vec::new();
     let mut details = Vec::new();
     for ours in &kit.ours {
         let log = run.log(&format!("order {}", ours.tag));
         let (mut worst, mut naps) = (Vec::new(), Vec::new());
         for _ in 0..options.rounds(3) {
-            let server = Server::ours(ours, "asyncio", 1, &[]).start(&kit, &log)?;
+            let server = Server::ours(ours, "asyncio", 1, &[]).start(kit, &log)?;
             let words = |path: &str, body: &str, count: &str| {
                 let words = ["--body", body, "--requests", count, "--at-once"];
                 let words = words.map(str::to_owned).to_vec();

@@ -8,8 +8,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::process;
-use crate::workspace;
+use super::program;
 
 /// A load above this at the start, or above the number of CPUs, spoils a run.
 const BUSY: f64 = 2.0;
@@ -17,7 +16,7 @@ const BUSY: f64 = 2.0;
 const STOLEN: f64 = 0.01;
 
 /// What does not change during a run.
-pub(crate) fn fingerprint() -> Value {
+pub(crate) fn fingerprint(root: &Path) -> Value {
     let cpuinfo = read("/proc/cpuinfo").unwrap_or_default();
     let field = |name: &str| {
         let line = cpuinfo.lines().find(|line| line.starts_with(name))?;
@@ -26,7 +25,7 @@ pub(crate) fn fingerprint() -> Value {
     let memory =
         read("/proc/meminfo").and_then(|text| text.split_ascii_whitespace().nth(1)?.parse::<u64>().ok());
     json!({
-        "system": said("uname", &["-srm"]),
+        "system": said(root, "uname", &["-srm"]),
         "cpu": field("model name"),
         "cpus": cpus(),
         "is_virtual": field("flags").map(|flags| flags.split(' ').any(|flag| flag == "hypervisor")),
@@ -34,9 +33,9 @@ pub(crate) fn fingerprint() -> Value {
         "governor": read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").map(|text| text.trim().to_owned()),
         "descriptor_limit": descriptor_limit(),
         "cgroup_quota": read("/sys/fs/cgroup/cpu.max").map(|text| text.trim().to_owned()),
-        "rustc": said("rustc", &["--version"]),
-        "commit": said("git", &["rev-parse", "HEAD"]),
-        "is_changed": said("git", &["status", "--porcelain"]).map(|text| !text.is_empty()),
+        "rustc": said(root, "rustc", &["--version"]),
+        "commit": said(root, "git", &["rev-parse", "HEAD"]),
+        "is_changed": said(root, "git", &["status", "--porcelain"]).map(|text| !text.is_empty()),
     })
 }
 
@@ -100,7 +99,7 @@ pub(crate) fn interpreter(python: &Path) -> Value {
     let question = "import importlib.metadata as m, json, sys, sysconfig
 print(json.dumps({'version': sys.version, 'build_flags': sysconfig.get_config_var('CONFIG_ARGS'),
 'packages': {d.name: d.version for d in m.distributions()}}))";
-    let answer = process::output(Command::new(python).args(["-I", "-c", question])).ok();
+    let answer = program::output(Command::new(python).args(["-I", "-c", question])).ok();
     answer.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or(Value::Null)
 }
 
@@ -108,7 +107,7 @@ print(json.dumps({'version': sys.version, 'build_flags': sysconfig.get_config_va
 pub(crate) fn hashes(python: &Path, files: &[&Path]) -> Value {
     let question = "import hashlib, json, sys
 print(json.dumps({p: hashlib.sha256(open(p, 'rb').read()).hexdigest() for p in sys.argv[1:]}))";
-    let answer = process::output(Command::new(python).args(["-I", "-c", question]).args(files)).ok();
+    let answer = program::output(Command::new(python).args(["-I", "-c", question]).args(files)).ok();
     answer.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or(Value::Null)
 }
 
@@ -119,8 +118,8 @@ fn descriptor_limit() -> Option<String> {
     Some(format!("{} soft, {} hard", numbers.next()?, numbers.next()?))
 }
 
-fn said(program: &str, words: &[&str]) -> Option<String> {
-    let text = process::output(Command::new(program).args(words).current_dir(workspace::root())).ok()?;
+fn said(root: &Path, program: &str, words: &[&str]) -> Option<String> {
+    let text = program::output(Command::new(program).args(words).current_dir(root)).ok()?;
     Some(text.trim().to_owned())
 }
 

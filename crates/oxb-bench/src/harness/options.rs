@@ -6,18 +6,28 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The options of the command line, as given.
-#[derive(Debug, Default)]
-pub(crate) struct Options {
-    pub(crate) pythons: Vec<PathBuf>,
-    pub(crate) rounds: Option<usize>,
-    pub(crate) duration: Option<f64>,
-    pub(crate) warmup: Option<f64>,
-    pub(crate) connections: Option<usize>,
-    pub(crate) seed: Option<u64>,
-    pub(crate) only: Option<String>,
-    pub(crate) without_peers: bool,
-    pub(crate) is_strict: bool,
-    pub(crate) is_smoke: bool,
+#[derive(Debug, Default, Clone)]
+pub struct Options {
+    /// Interpreters; the default one where there are none.
+    pub pythons: Vec<PathBuf>,
+    /// Interleaved rounds.
+    pub rounds: Option<usize>,
+    /// Seconds measured in each sample.
+    pub duration: Option<f64>,
+    /// Seconds of load before them.
+    pub warmup: Option<f64>,
+    /// Client connections.
+    pub connections: Option<usize>,
+    /// Seed of orders and arrivals.
+    pub seed: Option<u64>,
+    /// Rows whose name holds this text, and the floor.
+    pub only: Option<String>,
+    /// Whether other servers are left out.
+    pub without_peers: bool,
+    /// Whether a machine whose figures would not be trusted is refused.
+    pub is_strict: bool,
+    /// Whether this is a short run of the development build, which measures nothing.
+    pub is_smoke: bool,
 }
 
 impl Options {

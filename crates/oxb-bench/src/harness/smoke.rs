@@ -4,21 +4,19 @@
 
 use serde_json::{Value, json};
 
-use crate::error::Error;
+use super::error::Error;
 
+use super::kit::Kit;
 use super::options::Options;
-use super::provision::Kit;
-use super::report::Run;
 use super::rounds::{Row, generate, measure};
+use super::run::Run;
 use super::server::Server;
 use super::throughput::named;
 
 /// Hello in a closed loop, requests with tokens of their own, and the mixture of good and bad clients.
-pub(crate) fn run(mut options: Options) -> Result<(), Error> {
-    options.is_smoke = true;
-    let kit = Kit::prepare(&options, false)?;
-    let run = Run::begin("smoke", &options, &kit)?;
-    let mut rows = vec![Row::hello("floor: bare hyper", Server::floor(&kit), 64)];
+pub(crate) fn run(options: &Options, kit: &Kit) -> Result<(), Error> {
+    let run = Run::begin("smoke", options, kit)?;
+    let mut rows = vec![Row::hello("floor: bare hyper", Server::floor(kit), 64)];
     let mut loads = Vec::new();
     for ours in &kit.ours {
         let workers = if ours.is_free_threaded { 2 } else { 1 };
@@ -33,7 +31,7 @@ pub(crate) fn run(mut options: Options) -> Result<(), Error> {
             ("mixed", "mixed:app", "mixed", "/", &["--duration", "5", "--connections", "32"]),
         ] {
             let what = format!("{what}, {name}");
-            let server = Server::app(ours, app, "asyncio", workers, &[]).start(&kit, &run.log(&what))?;
+            let server = Server::app(ours, app, "asyncio", workers, &[]).start(kit, &run.log(&what))?;
             let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
             let report = generate(&run, command, &server, path, &words)?;
             let verdict = if report["is_right"] == true { "right" } else { "WRONG" };

@@ -9,12 +9,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-use crate::error::{Context, Error};
-use crate::workspace;
+use super::error::{Context, Error};
 
+use super::kit::Kit;
 use super::machine::{self, Moment};
 use super::options::Options;
-use super::provision::Kit;
 use super::rounds::Measured;
 
 /// One run of one scenario.
@@ -58,7 +57,7 @@ impl<'a> Run<'a> {
         }
         let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let name = format!("{scenario}-{since}-{}", std::process::id());
-        let folder = workspace::target().join("bench/results").join(name);
+        let folder = kit.target.join("bench/results").join(name);
         fs::create_dir_all(&folder).context(|| format!("cannot make {}", folder.display()))?;
         Ok(Self { options, kit, seed: options.seed(), scenario, folder, before })
     }
@@ -84,7 +83,7 @@ impl<'a> Run<'a> {
             "is_smoke": self.options.is_smoke,
             "duration_s": self.options.duration(),
             "warmup_s": self.options.warmup(),
-            "machine": machine::fingerprint(),
+            "machine": machine::fingerprint(&self.kit.root),
             "conditions": conditions,
             "trustworthy": conditions["trustworthy"],
             "programs": self.kit.record(),

@@ -7,25 +7,24 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::error::{Context, Error};
-use crate::process;
+use super::error::{Context, Error};
+use super::program;
 
+use super::kit::Kit;
 use super::options::Options;
-use super::provision::Kit;
-use super::report::{Bar, Limit, Run, shown, table};
 use super::rounds::{Shuffle, generate, median};
+use super::run::{Bar, Limit, Run, shown, table};
 use super::server::{Running, Server, as_installed, free_port, get};
 
 const MIB: f64 = 1_048_576.0;
 
 /// Resident memory idle, for each further loop, and for each idle keep-alive connection.
-pub(crate) fn memory(options: &Options) -> Result<(), Error> {
-    let kit = Kit::prepare(options, false)?;
-    let run = Run::begin("memory", options, &kit)?;
+pub(crate) fn memory(options: &Options, kit: &Kit) -> Result<(), Error> {
+    let run = Run::begin("memory", options, kit)?;
     let connections = options.connections(if options.is_smoke { 200 } else { 10_000 });
     let limit = (connections + 1000).to_string();
     let mut names = vec!["floor: bare hyper".to_owned()];
-    let mut servers = vec![Server::floor(&kit)];
+    let mut servers = vec![Server::floor(kit)];
     for ours in &kit.ours {
         for workers in [1, 2, 4] {
             names.push(format!("oxbrook {}, {workers} loop(s)", ours.tag));
@@ -39,7 +38,7 @@ pub(crate) fn memory(options: &Options) -> Result<(), Error> {
     for _ in 0..options.rounds(3) {
         for index in shuffle.order(servers.len()) {
             let name = &names[index];
-            let server = servers[index].start(&kit, &run.log(name))?;
+            let server = servers[index].start(kit, &run.log(name))?;
             server.get("/")?;
             let quiet = watch(&run, &server, 1.0)?;
             idle[index].extend(quiet["rss_bytes"].as_f64());
@@ -105,9 +104,8 @@ pub(crate) fn memory(options: &Options) -> Result<(), Error> {
 }
 
 /// From the start of the process to its first answer, beside an interpreter that imports asyncio.
-pub(crate) fn start(options: &Options) -> Result<(), Error> {
-    let kit = Kit::prepare(options, false)?;
-    let run = Run::begin("start", options, &kit)?;
+pub(crate) fn start(options: &Options, kit: &Kit) -> Result<(), Error> {
+    let run = Run::begin("start", options, kit)?;
     let rounds = options.rounds(if options.is_smoke { 3 } else { 20 });
     let mut bars = Vec::new();
     let mut details = Vec::new();
@@ -118,8 +116,8 @@ pub(crate) fn start(options: &Options) -> Result<(), Error> {
         let (mut answers, mut imports) = (Vec::new(), Vec::new());
         // The first pair compiles byte code and fills the page cache; it is not counted.
         for round in 0..=rounds {
-            let import = import_time(ours, &kit)?;
-            let answer = first_answer(&kit, &server, &log)?;
+            let import = import_time(ours, kit)?;
+            let answer = first_answer(kit, &server, &log)?;
             if round > 0 {
                 imports.push(import);
                 answers.push(answer);
@@ -143,12 +141,12 @@ pub(crate) fn start(options: &Options) -> Result<(), Error> {
 }
 
 /// A start under the same wrapper as the server's, so that only the program differs.
-fn import_time(ours: &super::provision::Ours, kit: &Kit) -> Result<f64, Error> {
+fn import_time(ours: &super::kit::Ours, kit: &Kit) -> Result<f64, Error> {
     let mut import = Command::new(&kit.generator);
     import.arg("exec").arg("--").arg(&ours.python).args(["-c", "import asyncio"]);
-    as_installed(&mut import);
+    as_installed(&mut import, kit);
     let begin = Instant::now();
-    process::output(&mut import)?;
+    program::output(&mut import)?;
     Ok(begin.elapsed().as_secs_f64() * 1e3)
 }
 
@@ -170,15 +168,14 @@ fn first_answer(kit: &Kit, server: &Server, log: &std::path::Path) -> Result<f64
 }
 
 /// Context switches of a server without connections.
-pub(crate) fn idle(options: &Options) -> Result<(), Error> {
-    let kit = Kit::prepare(options, false)?;
-    let run = Run::begin("idle", options, &kit)?;
+pub(crate) fn idle(options: &Options, kit: &Kit) -> Result<(), Error> {
+    let run = Run::begin("idle", options, kit)?;
     let seconds = if options.is_smoke { 3.0 } else { options.duration.unwrap_or(30.0) };
     let mut bars = Vec::new();
     let mut details = Vec::new();
     for ours in &kit.ours {
         let server =
-            Server::ours(ours, "asyncio", 1, &[]).start(&kit, &run.log(&format!("idle {}", ours.tag)))?;
+            Server::ours(ours, "asyncio", 1, &[]).start(kit, &run.log(&format!("idle {}", ours.tag)))?;
         // One answer first: what happens once after the first request is not the idle state.
         server.get("/")?;
         std::thread::sleep(Duration::from_secs(2));
@@ -199,6 +196,6 @@ fn watch(run: &Run<'_>, server: &Running, seconds: f64) -> Result<Value, Error> 
     generator
         .args(["watch", "--pid", &server.id().to_string(), "--duration", &seconds.to_string()])
         .stderr(Stdio::inherit());
-    let text = process::output(&mut generator)?;
+    let text = program::output(&mut generator)?;
     serde_json::from_str(&text).map_err(|error| Error::failed(format!("oxb-bench watch: {error}")))
 }

@@ -6,16 +6,16 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::error::Error;
-use crate::process;
+use super::error::Error;
+use super::program;
 
+use super::kit::{Kit, Ours};
 use super::machine::cpus;
 use super::options::Options;
-use super::provision::{Kit, Ours};
-use super::report::{Bar, Limit, Run, ratio, shown, table};
 use super::rounds::{
     CPU, GENERATOR_CORES, GENERATOR_CPU, MEMORY, Measured, P50, P99, REQUESTS, Row, SERVER_CORES, measure,
 };
+use super::run::{Bar, Limit, Run, ratio, shown, table};
 use super::server::Server;
 
 const FLOOR: &str = "floor: bare hyper";
@@ -23,11 +23,10 @@ const FLOOR: &str = "floor: bare hyper";
 const OURS: &str = "oxbrook";
 
 /// Hello world beside the floor and the peers.
-pub(crate) fn hello(options: &Options) -> Result<(), Error> {
-    let kit = Kit::prepare(options, true)?;
-    let run = Run::begin("hello", options, &kit)?;
+pub(crate) fn hello(options: &Options, kit: &Kit) -> Result<(), Error> {
+    let run = Run::begin("hello", options, kit)?;
     let connections = options.connections(64);
-    let mut rows = vec![Row::hello(FLOOR, Server::floor(&kit), connections)];
+    let mut rows = vec![Row::hello(FLOOR, Server::floor(kit), connections)];
     for ours in &kit.ours {
         for event_loop in loops(ours) {
             let server = Server::ours(ours, event_loop, 1, &[]);
@@ -55,7 +54,7 @@ pub(crate) fn hello(options: &Options) -> Result<(), Error> {
     if !options.is_smoke {
         for few in [1, 8] {
             let name = |what: &str| format!("{what}, {few} connection(s)");
-            rows.push(Row::hello(name(FLOOR), Server::floor(&kit), few));
+            rows.push(Row::hello(name(FLOOR), Server::floor(kit), few));
             if let Some(ours) = kit.ours.first() {
                 let server = Server::ours(ours, "asyncio", 1, &[]);
                 rows.push(Row::hello(name(&named(ours, 1, "asyncio")), server, few));
@@ -118,9 +117,8 @@ fn hello_bars(measured: &[Measured], ours: &Ours) -> Vec<Bar> {
 }
 
 /// `request_timeout` of 30 s against none.
-pub(crate) fn timeout(options: &Options) -> Result<(), Error> {
-    let kit = Kit::prepare(options, false)?;
-    let run = Run::begin("timeout", options, &kit)?;
+pub(crate) fn timeout(options: &Options, kit: &Kit) -> Result<(), Error> {
+    let run = Run::begin("timeout", options, kit)?;
     let connections = options.connections(64);
     let rows: Vec<Row> = kit
         .ours
@@ -162,14 +160,13 @@ pub(crate) fn timeout(options: &Options) -> Result<(), Error> {
 }
 
 /// The same app on a GIL build and on a free-threaded one.
-pub(crate) fn builds(options: &Options) -> Result<(), Error> {
+pub(crate) fn builds(options: &Options, kit: &Kit) -> Result<(), Error> {
     if options.pythons.len() < 2 {
         return Err(Error::Usage("builds compares interpreters: give --python twice".to_owned()));
     }
-    let kit = Kit::prepare(options, false)?;
-    let run = Run::begin("builds", options, &kit)?;
+    let run = Run::begin("builds", options, kit)?;
     let connections = options.connections(64);
-    let mut rows = vec![Row::hello(FLOOR, Server::floor(&kit), connections)];
+    let mut rows = vec![Row::hello(FLOOR, Server::floor(kit), connections)];
     for ours in &kit.ours {
         let ladder = if ours.is_free_threaded { loop_ladder() } else { vec![1] };
         for workers in ladder {
@@ -226,14 +223,13 @@ def taken():
     spin(20000)
     return time.perf_counter() - begin
 print(int(20000 * 0.005 / min(taken() for _ in range(300))))";
-    let text = process::output(Command::new(&ours.python).args(["-I", "-c", question]))?;
+    let text = program::output(Command::new(&ours.python).args(["-I", "-c", question]))?;
     text.trim().parse().map_err(|_| Error::failed(format!("not a number of turns: {text}")))
 }
 
 /// A handler that computes, one loop against several.
-pub(crate) fn cpu(options: &Options) -> Result<(), Error> {
-    let kit = Kit::prepare(options, false)?;
-    let run = Run::begin("cpu", options, &kit)?;
+pub(crate) fn cpu(options: &Options, kit: &Kit) -> Result<(), Error> {
+    let run = Run::begin("cpu", options, kit)?;
     let connections = options.connections(32);
     let mut rows = Vec::new();
     let mut turns = Vec::new();

@@ -7,9 +7,9 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::error::{Context, Error};
+use super::error::{Context, Error};
 
-use super::report::Run;
+use super::run::Run;
 use super::server::{Running, Server};
 
 /// One line of a table: a server under one load.

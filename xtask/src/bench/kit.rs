@@ -1,0 +1,88 @@
+//! Builds and installs what a run needs: the generator, the floor, ours on each interpreter, the peers.
+//!
+//! **Invariant:** floor, generator and ours have the release profile (a smoke run measures nothing and takes the
+//! development build), and the peers an environment in which ours is not.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use oxb_bench::harness::{Kit, Needs, Options, Ours};
+
+use crate::environment::Build;
+use crate::error::{Context, Error};
+use crate::interpreter::Interpreter;
+use crate::process;
+use crate::setup;
+use crate::workspace;
+
+/// Makes everything a scenario needs.
+pub(super) fn prepare(options: &Options, needs: Needs) -> Result<Kit, Error> {
+    // A smoke run is about answers, and takes the build that the tests have made already.
+    let build = if options.is_smoke { Build::Fast } else { Build::Release };
+    let words = ["--package", "oxb-bench", "--package", "floor"];
+    let folder = build_programs(build, &words)?;
+    let mut kit = Kit {
+        root: workspace::root(),
+        target: workspace::target(),
+        generator: folder.join("oxb-bench"),
+        floor: folder.join("floor"),
+        request_harness: None,
+        ours: Vec::new(),
+        peers: None,
+    };
+    if needs.request_harness && !options.is_smoke && process::answers_version("valgrind", &[]) {
+        let words = ["--package", "oxb-bench", "--features", "request-harness", "--bin", "request-harness"];
+        kit.request_harness = Some(build_programs(build, &words)?.join("request-harness"));
+    }
+    if !needs.ours {
+        return Ok(kit);
+    }
+    let given: Vec<Option<PathBuf>> = match options.pythons.as_slice() {
+        [] => vec![None],
+        several => several.iter().cloned().map(Some).collect(),
+    };
+    for python in given {
+        let interpreter = Interpreter::find(python.as_deref())?;
+        let python = Some(interpreter.executable.clone());
+        let environment = setup::prepare(&setup::Needs { python, build, requirements: &["test-gil"] })?;
+        if needs.peers && !options.without_peers && kit.peers.is_none() {
+            kit.peers = Some(peers_environment(&interpreter)?);
+        }
+        kit.ours.push(Ours {
+            python: environment.python(),
+            tag: interpreter.tag(),
+            is_free_threaded: interpreter.free_threaded,
+        });
+    }
+    Ok(kit)
+}
+
+/// Builds programs of this tree; the folder they are in.
+fn build_programs(build: Build, words: &[&str]) -> Result<PathBuf, Error> {
+    let mut cargo = process::cargo();
+    cargo.args(["build", "--quiet", "--profile", build.profile()]).args(words);
+    process::run(cargo.current_dir(workspace::root()))?;
+    Ok(workspace::target().join(build.profile()))
+}
+
+/// The peers' interpreter, its packages being those of `benches/peers/requirements.txt`.
+fn peers_environment(interpreter: &Interpreter) -> Result<PathBuf, Error> {
+    let requirements = workspace::root().join("benches/peers/requirements.txt");
+    let wanted =
+        fs::read_to_string(&requirements).context(|| format!("cannot read {}", requirements.display()))?;
+    let wanted = format!("{}\n{wanted}", interpreter.executable.display());
+    let folder = workspace::target().join("bench").join(format!("peers-{}", interpreter.tag()));
+    let python = folder.join("bin/python");
+    let marker = folder.join("installed");
+    if fs::read_to_string(&marker).is_ok_and(|installed| installed == wanted) {
+        return Ok(python);
+    }
+    println!("xtask: installing the peers for Python {}", interpreter.tag());
+    process::output(Command::new(&interpreter.executable).args(["-m", "venv", "--clear"]).arg(&folder))?;
+    process::output(
+        Command::new(&python).args(["-m", "pip", "install", "--quiet", "-r"]).arg(&requirements),
+    )?;
+    fs::write(&marker, wanted).context(|| format!("cannot write {}", marker.display()))?;
+    Ok(python)
+}
