@@ -50,10 +50,8 @@ make: Any = App
 
 
 def test_the_public_names_are_exactly_those_of_this_version() -> None:
-    names = (
-        "App Depends HTML HTTPError Redirect Reply Request RequestValidationError Response Router Session "
-    )
-    names += "Sessions Stream"
+    names = "App Cookie Depends HTML HTTPError Header Query Redirect Reply Request RequestValidationError"
+    names += " Response Router Session Sessions Stream"
     assert sorted(oxbrook.__all__) == [*names.split(), "__version__"]
     assert all(hasattr(oxbrook, name) for name in oxbrook.__all__)
     assert set(oxbrook.__all__) <= set(dir(oxbrook))

@@ -4,7 +4,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use oxb_http::params::{
-    ChoiceError, ChoiceItem, Choices, ParamKind, ParamSpec, Presence, Source, Value, coerce,
+    Bound, ChoiceError, ChoiceItem, Choices, Limits, ParamKind, ParamSpec, Pattern, Presence, Source, Value,
+    coerce,
 };
 use oxb_http::router::{PathValues, RouterBuilder};
 
@@ -74,10 +75,15 @@ fuzz_target!(|input: &[u8]| {
             kind: kind.clone(),
             presence: Presence::Required,
             is_list,
+            limits: Limits {
+                least: Bound::new("-5.5"),
+                most: Bound::new("1e3"),
+                pattern: Pattern::new("^[a-z0-9]*$").ok(),
+            },
         };
         let mut builder = RouterBuilder::new();
         let id = builder.add("GET", "/", vec![spec]).expect("a good route");
-        match builder.build().coerce(id, &PathValues::default(), Some(text)) {
+        match builder.build().coerce(id, &PathValues::default(), Some(text), None) {
             Ok(values) => assert_eq!(matches!(values[..], [Value::List(_)]), is_list),
             Err(error) => {
                 let body: serde_json::Value =

@@ -19,6 +19,7 @@ from oxbrook._app import App
 from oxbrook._core import Request
 from oxbrook._depends import Depends
 from oxbrook._errors import HTTPError, RequestValidationError
+from oxbrook._markers import Cookie, Header, Query
 from oxbrook._responses import HTML, Redirect, Reply, Response, Stream
 from oxbrook._router import Router
 
@@ -28,8 +29,11 @@ if TYPE_CHECKING:
 __all__ = [
     "HTML",
     "App",
+    "Cookie",
     "Depends",
     "HTTPError",
+    "Header",
+    "Query",
     "Redirect",
     "Reply",
     "Request",

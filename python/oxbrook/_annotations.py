@@ -40,6 +40,11 @@ def signature(fn: Callable[..., object], name: str) -> inspect.Signature:
 
 
 def resolve(annotation: object, fn: Callable[..., object], local_names: Mapping[str, object]) -> object:
+    """As `evaluate`, without `Annotated`."""
+    return bare(evaluate(annotation, fn, local_names))
+
+
+def evaluate(annotation: object, fn: Callable[..., object], local_names: Mapping[str, object]) -> object:
     """Evaluate a string annotation; one that cannot be is taken by its last name (api.md 2.1)."""
     if isinstance(annotation, typing.ForwardRef):
         annotation = annotation.__forward_arg__
@@ -50,8 +55,8 @@ def resolve(annotation: object, fn: Callable[..., object], local_names: Mapping[
         except Exception:  # whatever it raises, it cannot be resolved
             annotation = by_name(text.rpartition(".")[2].strip(), text)
         if isinstance(annotation, str) and annotation != text:
-            return resolve(annotation, fn, local_names)
-    return bare(annotation)
+            return evaluate(annotation, fn, local_names)
+    return annotation
 
 
 def by_name(name: str, otherwise: object) -> object:
@@ -78,6 +83,15 @@ def namespace(fn: Callable[..., object]) -> dict[str, Any]:
     names = dict(inner.__globals__)
     names.update(inspect.getclosurevars(inner).nonlocals)
     return names
+
+
+def metadata(annotation: object) -> list[object]:
+    """Return what stands in the `Annotated` around a type, nested ones joined."""
+    found: list[object] = []
+    while get_origin(annotation) is Annotated:
+        annotation, *beside = get_args(annotation)
+        found.extend(beside)
+    return found
 
 
 def bare(annotation: object) -> object:

@@ -18,8 +18,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin
 
 from oxbrook import _compose, _depends
-from oxbrook._annotations import KINDS, bare, resolve, show, signature
+from oxbrook._annotations import KINDS, bare, evaluate, metadata, show, signature
 from oxbrook._core import Request
+from oxbrook._markers import Marker, Number, Query, marker_of
 
 if TYPE_CHECKING:
     from oxbrook._depends import Plan
@@ -28,12 +29,12 @@ SUPPORTED: Final = "str, int, float, bool, UUID, date, datetime, Decimal, an Enu
 EMPTY: Final = inspect.Parameter.empty
 
 Presence = Literal["required", "optional", "default"]
-Source = Literal["path", "query"]
+Source = Literal["path", "query", "header", "cookie"]
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One path or query parameter of a route, as `App.routes` lists it.
+    """One parameter of a route that is read from the request, as `App.routes` lists it.
 
     `kind` is one of `str int float bool uuid date datetime decimal enum literal`; `choices` holds the members
     of an enum or the values of a `Literal`, in the order of declaration, and is None for other kinds.
@@ -48,6 +49,16 @@ class Parameter:
     default: object = None
     choices: tuple[object, ...] | None = None
     is_keyword_only: bool = False
+    ge: Number | None = None
+    le: Number | None = None
+    pattern: str | None = None
+
+    @property
+    def wire_name(self) -> str:
+        """The name in a request; of a header in lower case, with `-` for `_` unless it was given."""
+        if self.source == "header":
+            return (self.alias or self.name.replace("_", "-")).lower()
+        return self.alias or self.name
 
 
 @dataclass(frozen=True)
@@ -97,11 +108,17 @@ def bind(
 
     Raises: TypeError naming the handler and the parameter.
     """
-    found = [
-        parameter.replace(annotation=resolve(parameter.annotation, fn, local_names))
-        for parameter in signature(fn, name).parameters.values()
-        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-    ]
+    found: list[inspect.Parameter] = []
+    markers: dict[str, Marker | None] = {}
+    for parameter in signature(fn, name).parameters.values():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        annotation = evaluate(parameter.annotation, fn, local_names)
+        try:
+            markers[parameter.name] = marker_of(metadata(annotation))
+        except TypeError as error:
+            raise TypeError(f"handler {name}, parameter {parameter.name!r}: {error}") from None
+        found.append(parameter.replace(annotation=bare(annotation)))
     for placeholder in placeholders:
         if all(parameter.name != placeholder for parameter in found):
             raise TypeError(f"handler {name} does not accept the path placeholder {{{placeholder}}}")
@@ -118,7 +135,7 @@ def bind(
                 request_index = index
         else:
             try:
-                argument = bound(argument, parameter, placeholders, parameters)
+                argument = bound(argument, parameter, placeholders, parameters, markers[parameter.name])
             except Unsupported as error:
                 raise TypeError(f"handler {name}, parameter {parameter.name!r}: {error}") from None
         arguments.append(argument)
@@ -132,6 +149,7 @@ def bound(
     parameter: inspect.Parameter,
     placeholders: Mapping[str, bool],
     parameters: list[Parameter],
+    marker: Marker | None,
 ) -> Argument:
     """Return how an argument is filled, by the first row of api.md 2.1 that fits.
 
@@ -139,6 +157,17 @@ def bound(
 
     Raises: Unsupported.
     """
+    if isinstance(parameter.default, Marker):
+        kind = type(parameter.default).__name__
+        raise Unsupported(f"{kind} is no default: write Annotated[T, {kind}(...)]")
+    if marker is not None:
+        for is_there, where in (
+            (parameter.name in placeholders, "a path placeholder"),
+            (isinstance(parameter.default, _depends.Dependency), "a dependency"),
+            (is_model(parameter.annotation), "a body"),
+        ):
+            if is_there:
+                raise Unsupported(f"{type(marker).__name__} cannot stand on {where}")
     if parameter.name in placeholders:
         parameters.append(path_parameter(parameter, placeholders[parameter.name]))
     elif isinstance(parameter.default, _depends.Dependency):
@@ -146,7 +175,7 @@ def bound(
     elif is_model(parameter.annotation):
         return replace(argument, body=_compose.body_reader(parameter.annotation))
     else:
-        parameters.append(query_parameter(parameter))
+        parameters.append(read_parameter(parameter, marker or Query()))
     return replace(argument, value=len(parameters) - 1)
 
 
@@ -190,8 +219,8 @@ def path_parameter(parameter: inspect.Parameter, is_catch_all: bool) -> Paramete
     )
 
 
-def query_parameter(parameter: inspect.Parameter) -> Parameter:
-    """Declare a query parameter `T`, `T | None`, `list[T]` or `list[T] | None`, with or without default."""
+def read_parameter(parameter: inspect.Parameter, marker: Marker) -> Parameter:
+    """Declare a query, header or cookie parameter `T`, `T | None`, `list[T]` or `list[T] | None`."""
     if parameter.annotation is EMPTY:
         raise Unsupported(
             f"has no annotation and is no path placeholder: annotate it as Request or with {SUPPORTED}"
@@ -199,10 +228,20 @@ def query_parameter(parameter: inspect.Parameter) -> Parameter:
     inner, is_optional, is_list = unwrap(parameter.annotation)
     kind, choices = kind_of(inner)
     has_default = parameter.default is not EMPTY
+    if (marker.ge is not None or marker.le is not None) and kind not in ("int", "float", "decimal"):
+        raise Unsupported(f"ge and le bound int, float and Decimal, not {show(inner)}")
+    if marker.pattern is not None and kind != "str":
+        raise Unsupported(f"a pattern is searched for in a str, not in {show(inner)}")
+    if is_list and marker.source == "cookie":
+        raise Unsupported("a cookie cannot be a list: its last value counts")
     return Parameter(
         name=parameter.name,
         kind=kind,
-        source="query",
+        source=marker.source,
+        alias=marker.alias,
+        ge=marker.ge,
+        le=marker.le,
+        pattern=marker.pattern,
         presence="default" if has_default else "optional" if is_optional else "required",
         is_list=is_list,
         default=parameter.default if has_default else None,

@@ -130,9 +130,15 @@ class Request:
 
 # route.rs
 
+def pattern_mistake(pattern: str) -> str | None:
+    """Return what is wrong with a pattern of a parameter, None when nothing is."""
+
 @final
 class Param:
-    """One path or query parameter of a route; `keyword` is its name where the argument is keyword-only."""
+    """One parameter of a route; `keyword` is its name where the argument is keyword-only.
+
+    `least` and `most` are bounds of a number as text, `pattern` is searched for in a text.
+    """
 
     def __new__(
         cls,
@@ -145,6 +151,9 @@ class Param:
         is_list: bool,
         choices: list[object] | None,
         keyword: str | None,
+        least: str | None = None,
+        most: str | None = None,
+        pattern: str | None = None,
     ) -> Param: ...
 
 @final

@@ -277,7 +277,7 @@ def compiled(route: Route, around: Surroundings) -> _core.Route:
     endpoint = compose(route, around)
     params = [
         _core.Param(
-            parameter.name,
+            parameter.wire_name,
             parameter.kind,
             parameter.source,
             parameter.presence,
@@ -285,6 +285,9 @@ def compiled(route: Route, around: Surroundings) -> _core.Route:
             is_list=parameter.is_list,
             choices=None if parameter.choices is None else list(parameter.choices),
             keyword=parameter.name if parameter.is_keyword_only and endpoint is None else None,
+            least=None if parameter.ge is None else str(parameter.ge),
+            most=None if parameter.le is None else str(parameter.le),
+            pattern=parameter.pattern,
         )
         for parameter in binding.parameters
     ]

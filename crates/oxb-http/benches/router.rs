@@ -4,11 +4,18 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use oxb_http::params::{ParamKind, ParamSpec, Presence, Source};
+use oxb_http::params::{Limits, ParamKind, ParamSpec, Presence, Source};
 use oxb_http::router::{Found, Router, RouterBuilder};
 
 fn spec(name: &str, source: Source, kind: ParamKind) -> ParamSpec {
-    ParamSpec { name: name.to_owned(), source, kind, presence: Presence::Required, is_list: false }
+    ParamSpec {
+        name: name.to_owned(),
+        source,
+        kind,
+        presence: Presence::Required,
+        is_list: false,
+        limits: Limits::default(),
+    }
 }
 
 fn table() -> Router {
@@ -47,7 +54,7 @@ fn router(criterion: &mut Criterion) {
     ] {
         criterion.bench_function(&format!("router/{name}"), |bencher| {
             bencher.iter(|| match router.find(black_box("GET"), black_box(path)) {
-                Found::Route { id, values, .. } => router.coerce(id, &values, query).ok(),
+                Found::Route { id, values, .. } => router.coerce(id, &values, query, None).ok(),
                 _ => None,
             });
         });

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use oxb_http::options::{Place, ServerOptions};
-use oxb_http::params::{ParamKind, ParamSpec, Presence, Source, Value};
+use oxb_http::params::{Limits, ParamKind, ParamSpec, Presence, Source, Value};
 use oxb_http::reply::Reply;
 use oxb_http::router::RouterBuilder;
 use oxb_http::server::Server;
@@ -36,6 +36,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         kind: ParamKind::Int,
         presence: Presence::Required,
         is_list: false,
+        limits: Limits::default(),
     };
     routes.add("GET", "/jobs/{id}", vec![id])?;
     handlers.add(|request| async move {

@@ -4,6 +4,7 @@
 //! accept; whatever they would refuse is refused here.
 
 mod error;
+mod limits;
 mod number;
 mod temporal;
 mod uuid;
@@ -11,6 +12,7 @@ mod uuid;
 use std::borrow::Cow;
 
 pub use self::error::ParamError;
+pub use self::limits::{Bound, Limits, Pattern};
 
 /// One declared parameter of a route.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +27,8 @@ pub struct ParamSpec {
     pub presence: Presence,
     /// Every occurrence is taken, not only the first.
     pub is_list: bool,
+    /// What it must be beyond its kind; of a list, each item.
+    pub limits: Limits,
 }
 
 /// Where a parameter is read.
@@ -34,14 +38,20 @@ pub enum Source {
     Path,
     /// The query string.
     Query,
+    /// A header field.
+    Header,
+    /// A pair of the `Cookie` field.
+    Cookie,
 }
 
 impl Source {
-    /// Its name in an error: `path` or `query`.
+    /// Its name in an error: `path`, `query`, `header` or `cookie`.
     pub fn name(self) -> &'static str {
         match self {
             Source::Path => "path",
             Source::Query => "query",
+            Source::Header => "header",
+            Source::Cookie => "cookie",
         }
     }
 }
@@ -160,6 +170,34 @@ pub enum Value {
 
 /// The values of a route's parameters in the order they were declared; empty, and not allocated, without any.
 pub type Values = Vec<Value>;
+
+impl ParamSpec {
+    /// Coerces one decoded text and checks it against the limits.
+    pub(crate) fn value(&self, text: &str) -> Result<Value, ParamError> {
+        let value = coerce(&self.kind, Cow::Borrowed(text))
+            .ok_or_else(|| ParamError::bad_text(self, text.to_owned()))?;
+        self.limits.check(self, &value, text)?;
+        Ok(value)
+    }
+
+    /// Coerces what there is of it, by its presence: the first text, or each one of a list.
+    pub(crate) fn values<'a>(
+        &self,
+        mut texts: impl Iterator<Item = Cow<'a, str>>,
+    ) -> Result<Value, ParamError> {
+        let Some(first) = texts.next() else {
+            return match self.presence {
+                Presence::Required => Err(ParamError::missing(self)),
+                Presence::Optional | Presence::Default => Ok(Value::Absent),
+            };
+        };
+        if !self.is_list {
+            return self.value(&first);
+        }
+        let all = std::iter::once(first).chain(texts).map(|text| self.value(&text));
+        all.collect::<Result<Vec<_>, _>>().map(Value::List)
+    }
+}
 
 /// Coerces one decoded text; `None` when it is not of that kind.
 ///

@@ -14,9 +14,12 @@ mod tree;
 pub use self::found::{Found, PathValues, RouteId};
 pub use self::grammar::{RouteError, placeholders, shape};
 
+use std::borrow::Cow;
+
 use self::grammar::Segment;
 use self::tree::Tree;
-use crate::params::{self, ParamError, ParamKind, ParamSpec, Presence, Source, Value, Values};
+use crate::head::Head;
+use crate::params::{ParamError, ParamKind, ParamSpec, Presence, Source, Value, Values};
 use crate::query;
 
 /// Collects routes; mistakes are found as each is added.
@@ -191,7 +194,8 @@ impl Router {
         methods.join(", ")
     }
 
-    /// Coerces the parameters of a route that was found, in the order they were declared. Nothing is allocated
+    /// Coerces the parameters of a route that was found, in the order they were declared; those of header fields and
+    /// cookies are read from `head`, and are absent without one. Nothing is allocated
     /// for a route without parameters.
     ///
     /// # Errors
@@ -202,6 +206,7 @@ impl Router {
         id: RouteId,
         values: &PathValues<'_>,
         query: Option<&str>,
+        head: Option<&Head>,
     ) -> Result<Values, ParamError> {
         let Some(route) = self.routes.get(id.index()).filter(|route| !route.params.is_empty()) else {
             return Ok(Values::new());
@@ -209,9 +214,17 @@ impl Router {
         let mut coerced = vec![Value::Absent; route.params.len()];
         for &index in &route.order {
             let param = &route.params[index as usize];
-            coerced[index as usize] = match param.spec.source {
-                Source::Path => path_value(&param.spec, values.get(param.placeholder).unwrap_or_default())?,
-                Source::Query => query_value(&param.spec, query.unwrap_or_default())?,
+            let spec = &param.spec;
+            coerced[index as usize] = match spec.source {
+                Source::Path => {
+                    spec.value(&query::decode_path(values.get(param.placeholder).unwrap_or_default()))?
+                }
+                Source::Query => {
+                    let raw = query::raw_values(query.unwrap_or_default(), &spec.name);
+                    spec.values(raw.map(query::decode))?
+                }
+                Source::Header => spec.values(field_values(head, &spec.name))?,
+                Source::Cookie => spec.values(cookie_value(head, &spec.name).into_iter())?,
             };
         }
         Ok(coerced)
@@ -223,27 +236,25 @@ impl Router {
     }
 }
 
-fn path_value(spec: &ParamSpec, raw: &str) -> Result<Value, ParamError> {
-    let text = query::decode_path(raw);
-    params::coerce(&spec.kind, text)
-        .ok_or_else(|| ParamError::bad_text(spec, query::decode_path(raw).into_owned()))
+/// The values of a header field that a handler would be given (api.md 3), in order.
+fn field_values<'h>(head: Option<&'h Head>, name: &str) -> impl Iterator<Item = Cow<'h, str>> {
+    let fields = head.into_iter().flat_map(Head::headers);
+    let named = fields.filter(move |(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value);
+    named.filter_map(|value| {
+        let is_text = value.iter().all(|byte| matches!(byte, b'\t' | b' '..=b'~'));
+        std::str::from_utf8(value).ok().filter(|_| is_text).map(Cow::Borrowed)
+    })
 }
 
-fn query_value(spec: &ParamSpec, query: &str) -> Result<Value, ParamError> {
-    let coerce = |raw: &str| {
-        params::coerce(&spec.kind, query::decode(raw))
-            .ok_or_else(|| ParamError::bad_text(spec, query::decode(raw).into_owned()))
-    };
-    let mut occurrences = query::raw_values(query, &spec.name);
-    let Some(first) = occurrences.next() else {
-        return match spec.presence {
-            Presence::Required => Err(ParamError::missing(spec)),
-            Presence::Optional | Presence::Default => Ok(Value::Absent),
-        };
-    };
-    if !spec.is_list {
-        return coerce(first);
-    }
-    let list = std::iter::once(first).chain(occurrences).map(coerce).collect::<Result<Vec<_>, _>>()?;
-    Ok(Value::List(list))
+/// The value of a cookie as it was sent; the last of several.
+fn cookie_value<'h>(head: Option<&'h Head>, name: &str) -> Option<Cow<'h, str>> {
+    field_values(head, "cookie")
+        .filter_map(|value| match value {
+            Cow::Borrowed(text) => Some(text),
+            Cow::Owned(_) => None,
+        })
+        .flat_map(|text| text.split(';').filter_map(|pair| pair.split_once('=')))
+        .filter(|(known, _)| known.trim_ascii() == name)
+        .last()
+        .map(|(_, value)| Cow::Borrowed(value.trim_ascii()))
 }

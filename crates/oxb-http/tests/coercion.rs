@@ -1,7 +1,7 @@
 //! Texts to values, absence, lists, and the 422 of the first that fails (api.md 2.5).
 
 use oxb_http::params::{
-    ChoiceError, ChoiceItem, Choices, ParamKind, ParamSpec, Presence, Source, Value, Values, coerce,
+    ChoiceError, ChoiceItem, Choices, Limits, ParamKind, ParamSpec, Presence, Source, Value, Values, coerce,
 };
 use oxb_http::query;
 use oxb_http::router::{Found, Router, RouterBuilder};
@@ -287,7 +287,7 @@ fn a_choice_is_the_text_of_one_of_its_values() {
 }
 
 fn spec(name: &str, source: Source, kind: ParamKind, presence: Presence, is_list: bool) -> ParamSpec {
-    ParamSpec { name: name.to_owned(), source, kind, presence, is_list }
+    ParamSpec { name: name.to_owned(), source, kind, presence, is_list, limits: Limits::default() }
 }
 
 fn query_spec(name: &str, kind: ParamKind, presence: Presence, is_list: bool) -> ParamSpec {
@@ -302,7 +302,9 @@ fn route(path: &str, params: Vec<ParamSpec>) -> Router {
 
 fn ask(router: &Router, path: &str, query: Option<&str>) -> Result<Values, String> {
     let Found::Route { id, values, .. } = router.find("GET", path) else { panic!("{path} has no route") };
-    router.coerce(id, &values, query).map_err(|error| String::from_utf8_lossy(&error.problem()).into_owned())
+    router
+        .coerce(id, &values, query, None)
+        .map_err(|error| String::from_utf8_lossy(&error.problem()).into_owned())
 }
 
 #[test]

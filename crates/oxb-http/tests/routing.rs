@@ -1,6 +1,6 @@
 //! Paths to routes: the grammar, conflicts, precedence with backtracking, methods nobody wrote (api.md 2.4, 2.6).
 
-use oxb_http::params::{ParamKind, ParamSpec, Presence, Source};
+use oxb_http::params::{Limits, ParamKind, ParamSpec, Presence, Source};
 use oxb_http::router::{Found, RouteError, Router, RouterBuilder, placeholders, shape};
 use proptest::prelude::*;
 
@@ -216,6 +216,7 @@ fn a_path_parameter_must_fit_its_placeholder() {
         kind,
         presence,
         is_list,
+        limits: Limits::default(),
     };
     let cases = [
         ("/a", spec("x", ParamKind::Int, Presence::Required, false)),

@@ -4,7 +4,9 @@
 //! threads; the [`Plan`] holds Python objects and stays with the loops. Both list the parameters in signature order.
 
 use oxb_http::RouteOptions;
-use oxb_http::params::{ChoiceError, ChoiceItem, Choices, ParamKind, ParamSpec, Presence, Source};
+use oxb_http::params::{
+    Bound as Limit, ChoiceError, ChoiceItem, Choices, Limits, ParamKind, ParamSpec, Pattern, Presence, Source,
+};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -12,13 +14,20 @@ use pyo3::prelude::*;
 use crate::values::Converter;
 use crate::worker::plan::{Argument, Call, Kind, Plan};
 
+/// What is wrong with a pattern of a parameter; `None` when nothing is.
+#[pyfunction]
+fn pattern_mistake(pattern: &str) -> Option<String> {
+    Pattern::new(pattern).err()
+}
+
 /// Adds this file's names to the extension module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(pattern_mistake, module)?)?;
     module.add_class::<Route>()?;
     module.add_class::<Param>()
 }
 
-/// One path or query parameter of a route.
+/// One path, query, header or cookie parameter of a route.
 #[pyclass(frozen, module = "oxbrook._core")]
 pub(crate) struct Param {
     spec: ParamSpec,
@@ -30,9 +39,11 @@ pub(crate) struct Param {
 
 #[pymethods]
 impl Param {
-    /// `keyword` is the argument's name where it is keyword-only.
+    /// `keyword` is the argument's name where it is keyword-only; `least` and `most` are bounds as text.
     #[new]
-    #[pyo3(signature = (name, kind, source, presence, *, default, is_list, choices, keyword))]
+    #[pyo3(signature = (
+        name, kind, source, presence, *, default, is_list, choices, keyword, least=None, most=None, pattern=None
+    ))]
     #[expect(clippy::too_many_arguments, reason = "keywords of a Python constructor")]
     fn new(
         py: Python<'_>,
@@ -44,10 +55,15 @@ impl Param {
         is_list: bool,
         choices: Option<Vec<Py<PyAny>>>,
         keyword: Option<String>,
+        least: Option<&str>,
+        most: Option<&str>,
+        pattern: Option<&str>,
     ) -> PyResult<Self> {
         let source = match source {
             "path" => Source::Path,
             "query" => Source::Query,
+            "header" => Source::Header,
+            "cookie" => Source::Cookie,
             _ => return Err(PyValueError::new_err(format!("not a source: {source}"))),
         };
         let presence = match presence {
@@ -56,8 +72,17 @@ impl Param {
             "default" => Presence::Default,
             _ => return Err(PyValueError::new_err(format!("not a presence: {presence}"))),
         };
-        let spec =
-            ParamSpec { name, source, kind: param_kind(py, &kind, choices.as_deref())?, presence, is_list };
+        let bound = |text: &str| {
+            Limit::new(text)
+                .ok_or_else(|| PyValueError::new_err(format!("a bound is a finite number, not {text}")))
+        };
+        let limits = Limits {
+            least: least.map(bound).transpose()?,
+            most: most.map(bound).transpose()?,
+            pattern: pattern.map(Pattern::new).transpose().map_err(PyValueError::new_err)?,
+        };
+        let kind_of = param_kind(py, &kind, choices.as_deref())?;
+        let spec = ParamSpec { name, source, kind: kind_of, presence, is_list, limits };
         Ok(Self { spec, kind, choices, default, keyword })
     }
 }

@@ -63,10 +63,12 @@ impl<T: Transport> Connection<T> {
             may_send_more: framing.keep_alive,
         };
         let (route, values) = match self.site.router.find(head.method(), head.path()) {
-            Found::Route { id, values, .. } => match self.site.router.coerce(id, &values, head.query()) {
-                Ok(values) => (id, values),
-                Err(error) => return self.refuse(&head, asked, &answer::unprocessable(&error)),
-            },
+            Found::Route { id, values, .. } => {
+                match self.site.router.coerce(id, &values, head.query(), Some(&head)) {
+                    Ok(values) => (id, values),
+                    Err(error) => return self.refuse(&head, asked, &answer::unprocessable(&error)),
+                }
+            }
             Found::MethodNotAllowed { allow } => {
                 return self.refuse(&head, asked, &answer::method_not_allowed(allow));
             }

@@ -40,11 +40,19 @@ impl ParamError {
                 let parsing = match spec.source {
                     Source::Path => "path_param_parsing",
                     Source::Query => "query_param_parsing",
+                    Source::Header => "header_param_parsing",
+                    Source::Cookie => "cookie_param_parsing",
                 };
                 (parsing, format!("Input should be a valid {}", label(kind)))
             }
         };
         ParamError { source_name: spec.source, name: spec.name.clone(), kind, message, input: Some(input) }
+    }
+
+    #[cold]
+    pub(crate) fn beyond(spec: &ParamSpec, kind: &'static str, message: String, input: &str) -> Self {
+        let (source_name, name) = (spec.source, spec.name.clone());
+        ParamError { source_name, name, kind, message, input: Some(input.to_owned()) }
     }
 
     /// The entry of `errors`, as JSON.

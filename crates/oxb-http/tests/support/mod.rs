@@ -16,7 +16,7 @@ use oxb_http::RouteOptions;
 use oxb_http::exchange::{Exchange, Responder};
 use oxb_http::listener::Address;
 use oxb_http::options::{Place, ServerOptions};
-use oxb_http::params::{ParamKind, ParamSpec, Presence, Source};
+use oxb_http::params::{Limits, ParamKind, ParamSpec, Presence, Source};
 use oxb_http::reply::Reply;
 use oxb_http::request::Request;
 use oxb_http::router::{Router, RouterBuilder};
@@ -219,6 +219,7 @@ pub(crate) fn routes() -> (Router, Vec<RouteOptions>) {
             kind: ParamKind::Int,
             presence: Presence::Required,
             is_list: false,
+            limits: Limits::default(),
         };
         add(method, "/items/{id}", vec![id], RouteOptions::default());
     }
