@@ -21,6 +21,7 @@ __all__ = [
     "Worker",
     "check_path",
     "encode_json",
+    "pattern_mistake",
     "probe",
     "shape",
     "status_title",
