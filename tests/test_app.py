@@ -50,9 +50,9 @@ make: Any = App
 
 
 def test_the_public_names_are_exactly_those_of_this_version() -> None:
-    names = "App Cookie Depends HTML HTTPError Header Query Redirect Reply Request RequestValidationError"
-    names += " Response Router Session Sessions Stream"
-    assert sorted(oxbrook.__all__) == [*names.split(), "__version__"]
+    names = "App Cookie Depends HTML HTTPError Header JsonFormatter Query Redirect Reply Request"
+    names += " RequestValidationError Response Router Session Sessions Stream __version__ json_logging"
+    assert sorted(oxbrook.__all__) == names.split()
     assert all(hasattr(oxbrook, name) for name in oxbrook.__all__)
     assert set(oxbrook.__all__) <= set(dir(oxbrook))
     manifest = tomllib.loads((Path(__file__).parents[1] / "Cargo.toml").read_text())

@@ -24,6 +24,7 @@ from oxbrook._responses import HTML, Redirect, Reply, Response, Stream
 from oxbrook._router import Router
 
 if TYPE_CHECKING:
+    from oxbrook._logging import JsonFormatter, json_logging
     from oxbrook._sessions import Session, Sessions
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "Depends",
     "HTTPError",
     "Header",
+    "JsonFormatter",
     "Query",
     "Redirect",
     "Reply",
@@ -44,6 +46,7 @@ __all__ = [
     "Sessions",
     "Stream",
     "__version__",
+    "json_logging",
 ]
 
 __version__: str
@@ -59,6 +62,10 @@ def __getattr__(name: str) -> object:
         from oxbrook import _sessions
 
         return getattr(_sessions, name)
+    if name in ("JsonFormatter", "json_logging"):
+        from oxbrook import _logging
+
+        return getattr(_logging, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
