@@ -45,7 +45,7 @@ target folder; a Markdown table is printed. The exit status is 1 if any answer w
   --only TEXT        rows whose name holds TEXT (and the floor)
   --no-peers         leave out granian and uvicorn
   --strict           refuse to measure on a machine whose figures would not be trusted
-  --smoke            one short round on the development build
+  --quick            one short round on the development build, beside few peers; marked, and compared with nothing
 ";
 
 /// What reads saved runs and measures nothing.
@@ -80,7 +80,7 @@ pub(crate) fn run(mut arguments: Parser) -> Result<(), Error> {
             Arg::Long("only") => options.only = Some(arguments.value()?.string()?),
             Arg::Long("no-peers") => options.without_peers = true,
             Arg::Long("strict") => options.is_strict = true,
-            Arg::Long("smoke") => options.is_smoke = true,
+            Arg::Long("quick") => options.is_quick = true,
             Arg::Long("help") | Arg::Short('h') => {
                 print!("{HELP}");
                 return Ok(());
@@ -89,10 +89,8 @@ pub(crate) fn run(mut arguments: Parser) -> Result<(), Error> {
         }
     }
     let Some(scenario) = scenario else { return Err(Error::Usage(format!("no scenario given\n\n{HELP}"))) };
-    let Some(needs) = harness::needs(&scenario) else {
-        return Err(Error::Usage(format!("no scenario `{scenario}`\n\n{HELP}")));
-    };
-    options.is_smoke |= scenario == "smoke";
+    let needs = harness::needs(&workspace::root(), &scenario)?;
+    options.is_quick |= scenario == "smoke";
     let kit = kit::prepare(&options, needs)?;
     Ok(harness::run(&scenario, &options, &kit)?)
 }

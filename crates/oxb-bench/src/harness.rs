@@ -5,6 +5,8 @@
 //! **Invariant:** every figure is from the same run as what it is compared with; a sample with a wrong answer, or of
 //! another process or event loop than its row names, is rejected; what was started is ended by its id.
 
+use std::path::Path;
+
 mod error;
 mod footprint;
 mod instructions;
@@ -13,15 +15,19 @@ mod latency;
 mod machine;
 mod options;
 mod program;
+mod quota;
 mod rounds;
 mod run;
+mod scenario;
 mod server;
 mod smoke;
+mod table;
 mod throughput;
 
 pub use self::error::Error;
 pub use self::kit::{Kit, Ours};
 pub use self::options::Options;
+pub use self::scenario::{Scenario, names};
 
 /// What a scenario has to be given, beside generator and floor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,8 +40,8 @@ pub struct Needs {
     pub request_harness: bool,
 }
 
-/// One scenario of the harness.
-struct Scenario {
+/// A measurement in code.
+struct Procedure {
     name: &'static str,
     needs: Needs,
     run: fn(&Options, &Kit) -> Result<(), Error>,
@@ -43,39 +49,63 @@ struct Scenario {
 
 const OURS: Needs = Needs { ours: true, peers: false, request_harness: false };
 
-const SCENARIOS: &[Scenario] = &[
-    Scenario { name: "smoke", needs: OURS, run: smoke::run },
-    Scenario { name: "hello", needs: Needs { peers: true, ..OURS }, run: throughput::hello },
-    Scenario {
+const PROCEDURES: &[Procedure] = &[
+    Procedure { name: "smoke", needs: OURS, run: smoke::run },
+    Procedure { name: "hello", needs: Needs { peers: true, ..OURS }, run: throughput::hello },
+    Procedure {
         name: "instructions",
         needs: Needs { ours: false, peers: false, request_harness: true },
         run: instructions::run,
     },
-    Scenario { name: "timeout", needs: Needs { request_harness: true, ..OURS }, run: throughput::timeout },
-    Scenario { name: "builds", needs: OURS, run: throughput::builds },
-    Scenario { name: "cpu", needs: OURS, run: throughput::cpu },
-    Scenario { name: "imbalance", needs: OURS, run: latency::imbalance },
-    Scenario { name: "await", needs: OURS, run: latency::awaiting },
-    Scenario { name: "order", needs: OURS, run: latency::order },
-    Scenario { name: "memory", needs: OURS, run: footprint::memory },
-    Scenario { name: "start", needs: OURS, run: footprint::start },
-    Scenario { name: "idle", needs: OURS, run: footprint::idle },
+    Procedure { name: "timeout", needs: Needs { request_harness: true, ..OURS }, run: throughput::timeout },
+    Procedure { name: "builds", needs: OURS, run: throughput::builds },
+    Procedure { name: "cpu", needs: OURS, run: throughput::cpu },
+    Procedure { name: "imbalance", needs: OURS, run: latency::imbalance },
+    Procedure { name: "await", needs: OURS, run: latency::awaiting },
+    Procedure { name: "order", needs: OURS, run: latency::order },
+    Procedure { name: "memory", needs: OURS, run: footprint::memory },
+    Procedure { name: "quota", needs: OURS, run: quota::run },
+    Procedure { name: "start", needs: OURS, run: footprint::start },
+    Procedure { name: "idle", needs: OURS, run: footprint::idle },
 ];
 
-/// What the scenario of that name needs, or `None` where there is none.
-pub fn needs(scenario: &str) -> Option<Needs> {
-    find(scenario).map(|scenario| scenario.needs)
+/// What the scenario of that name needs.
+///
+/// # Errors
+/// Where there is none, or its file is no scenario.
+pub fn needs(root: &Path, name: &str) -> Result<Needs, Error> {
+    if let Some(procedure) = procedure(name) {
+        return Ok(procedure.needs);
+    }
+    let scenario = Scenario::read(root, name)?;
+    Ok(match (&scenario.not_run, scenario.procedure.as_deref().and_then(procedure)) {
+        (Some(_), _) => Needs { ours: false, peers: false, request_harness: false },
+        (None, Some(procedure)) => procedure.needs,
+        (None, None) => Needs { peers: true, ..OURS },
+    })
 }
 
 /// Runs the scenario of that name.
 ///
 /// # Errors
 /// Where there is none, a server did not start, or an answer was wrong; never for a bar that was missed.
-pub fn run(scenario: &str, options: &Options, kit: &Kit) -> Result<(), Error> {
-    let found = find(scenario).ok_or_else(|| Error::Usage(format!("no scenario `{scenario}`")))?;
-    (found.run)(options, kit)
+pub fn run(name: &str, options: &Options, kit: &Kit) -> Result<(), Error> {
+    if let Some(procedure) = procedure(name) {
+        return (procedure.run)(options, kit);
+    }
+    let scenario = Scenario::read(&kit.root, name)?;
+    if let Some(why) = &scenario.not_run {
+        return table::not_run(name, &scenario, why, options, kit);
+    }
+    match &scenario.procedure {
+        Some(wanted) => match procedure(wanted) {
+            Some(procedure) => (procedure.run)(options, kit),
+            None => Err(Error::failed(format!("{name}: there is no procedure `{wanted}`"))),
+        },
+        None => table::run(name, &scenario, options, kit),
+    }
 }
 
-fn find(name: &str) -> Option<&'static Scenario> {
-    SCENARIOS.iter().find(|scenario| scenario.name == name)
+fn procedure(name: &str) -> Option<&'static Procedure> {
+    PROCEDURES.iter().find(|procedure| procedure.name == name)
 }

@@ -1,6 +1,6 @@
 //! Builds and installs what a run needs: the generator, the floor, ours on each interpreter, the peers.
 //!
-//! **Invariant:** floor, generator and ours have the release profile (a smoke run measures nothing and takes the
+//! **Invariant:** floor, generator and ours have the release profile (a quick run measures nothing and takes the
 //! development build), and the peers an environment in which ours is not.
 
 use std::fs;
@@ -18,8 +18,8 @@ use crate::workspace;
 
 /// Makes everything a scenario needs.
 pub(super) fn prepare(options: &Options, needs: Needs) -> Result<Kit, Error> {
-    // A smoke run is about answers, and takes the build that the tests have made already.
-    let build = if options.is_smoke { Build::Fast } else { Build::Release };
+    // A quick run is about answers, and takes the build that the tests have made already.
+    let build = if options.is_quick { Build::Fast } else { Build::Release };
     let words = ["--package", "oxb-bench", "--package", "floor"];
     let folder = build_programs(build, &words)?;
     let mut kit = Kit {
@@ -30,8 +30,9 @@ pub(super) fn prepare(options: &Options, needs: Needs) -> Result<Kit, Error> {
         request_harness: None,
         ours: Vec::new(),
         peers: None,
+        why_no_peers: None,
     };
-    if needs.request_harness && !options.is_smoke && process::answers_version("valgrind", &[]) {
+    if needs.request_harness && !options.is_quick && process::answers_version("valgrind", &[]) {
         let words = ["--package", "oxb-bench", "--features", "request-harness", "--bin", "request-harness"];
         kit.request_harness = Some(build_programs(build, &words)?.join("request-harness"));
     }
@@ -47,7 +48,10 @@ pub(super) fn prepare(options: &Options, needs: Needs) -> Result<Kit, Error> {
         let python = Some(interpreter.executable.clone());
         let environment = setup::prepare(&setup::Needs { python, build, requirements: &["test-gil"] })?;
         if needs.peers && !options.without_peers && kit.peers.is_none() {
-            kit.peers = Some(peers_environment(&interpreter)?);
+            match peers_environment(&interpreter) {
+                Ok(python) => kit.peers = Some(python),
+                Err(why) => kit.why_no_peers = Some(format!("cannot be installed: {why}")),
+            }
         }
         kit.ours.push(Ours {
             python: environment.python(),

@@ -21,7 +21,7 @@ const MIB: f64 = 1_048_576.0;
 /// Resident memory idle, for each further loop, and for each idle keep-alive connection.
 pub(crate) fn memory(options: &Options, kit: &Kit) -> Result<(), Error> {
     let run = Run::begin("memory", options, kit)?;
-    let connections = options.connections(if options.is_smoke { 200 } else { 10_000 });
+    let connections = options.connections(if options.is_quick { 200 } else { 10_000 });
     let limit = (connections + 1000).to_string();
     let mut names = vec!["floor: bare hyper".to_owned()];
     let mut servers = vec![Server::floor(kit)];
@@ -106,7 +106,7 @@ pub(crate) fn memory(options: &Options, kit: &Kit) -> Result<(), Error> {
 /// From the start of the process to its first answer, beside an interpreter that imports asyncio.
 pub(crate) fn start(options: &Options, kit: &Kit) -> Result<(), Error> {
     let run = Run::begin("start", options, kit)?;
-    let rounds = options.rounds(if options.is_smoke { 3 } else { 20 });
+    let rounds = options.rounds(if options.is_quick { 3 } else { 20 });
     let mut bars = Vec::new();
     let mut details = Vec::new();
     let mut lines = Vec::new();
@@ -170,7 +170,7 @@ fn first_answer(kit: &Kit, server: &Server, log: &std::path::Path) -> Result<f64
 /// Context switches of a server without connections.
 pub(crate) fn idle(options: &Options, kit: &Kit) -> Result<(), Error> {
     let run = Run::begin("idle", options, kit)?;
-    let seconds = if options.is_smoke { 3.0 } else { options.duration.unwrap_or(30.0) };
+    let seconds = if options.is_quick { 3.0 } else { options.duration.unwrap_or(30.0) };
     let mut bars = Vec::new();
     let mut details = Vec::new();
     for ours in &kit.ours {

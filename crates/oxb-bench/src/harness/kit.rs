@@ -27,6 +27,8 @@ pub struct Kit {
     pub ours: Vec<Ours>,
     /// The interpreter of the peers' environment.
     pub peers: Option<PathBuf>,
+    /// Why there is none.
+    pub why_no_peers: Option<String>,
 }
 
 /// Ours on one interpreter.
@@ -41,6 +43,11 @@ pub struct Ours {
 }
 
 impl Kit {
+    /// Why a peer is not measured.
+    pub(crate) fn why_no_peers(&self) -> &str {
+        self.why_no_peers.as_deref().unwrap_or("left out (--no-peers)")
+    }
+
     /// Versions and hashes of everything, for the record.
     pub(crate) fn record(&self) -> Value {
         let interpreters: Vec<Value> = self

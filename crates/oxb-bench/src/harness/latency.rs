@@ -120,7 +120,7 @@ pub(crate) fn awaiting(options: &Options, kit: &Kit) -> Result<(), Error> {
             let name = format!("{milliseconds} ms, {connections} connections");
             let waiting = Row {
                 path: format!("/await/{milliseconds}"),
-                body: "waited".to_owned(),
+                body: Some("waited".to_owned()),
                 ..Row::hello(
                     format!("{name}, {}", named(ours, 1, "asyncio")),
                     Server::ours(ours, "asyncio", 1, &[]),

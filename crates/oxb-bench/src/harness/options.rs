@@ -26,24 +26,26 @@ pub struct Options {
     pub without_peers: bool,
     /// Whether a machine whose figures would not be trusted is refused.
     pub is_strict: bool,
+    /// The folder of a run of all scenarios, in which each has one of its own.
+    pub into: Option<PathBuf>,
     /// Whether this is a short run of the development build, which measures nothing.
-    pub is_smoke: bool,
+    pub is_quick: bool,
 }
 
 impl Options {
     /// Rounds, at least one.
     pub(crate) fn rounds(&self, usual: usize) -> usize {
-        self.rounds.unwrap_or(if self.is_smoke { 1 } else { usual }).max(1)
+        self.rounds.unwrap_or(if self.is_quick { 1 } else { usual }).max(1)
     }
 
     /// Seconds measured in each sample.
     pub(crate) fn duration(&self) -> f64 {
-        self.duration.unwrap_or(if self.is_smoke { 1.0 } else { 8.0 })
+        self.duration.unwrap_or(if self.is_quick { 1.0 } else { 8.0 })
     }
 
     /// Seconds of load before them.
     pub(crate) fn warmup(&self) -> f64 {
-        self.warmup.unwrap_or(if self.is_smoke { 0.3 } else { 2.0 })
+        self.warmup.unwrap_or(if self.is_quick { 0.3 } else { 2.0 })
     }
 
     /// Client connections.

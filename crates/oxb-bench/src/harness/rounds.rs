@@ -18,11 +18,17 @@ pub(crate) struct Row {
     pub(crate) name: String,
     pub(crate) server: Server,
     pub(crate) path: String,
-    /// The body every answer must have.
-    pub(crate) body: String,
+    /// The body every answer must have; any where absent.
+    pub(crate) body: Option<String>,
     pub(crate) connections: usize,
     /// Requests a second of an open loop; a closed loop where absent.
     pub(crate) rate: Option<f64>,
+    /// What else the generator is told.
+    pub(crate) words: Vec<String>,
+    /// Seconds measured, where not those of the command line.
+    pub(crate) duration: Option<f64>,
+    /// Rows that belong together in a table.
+    pub(crate) group: String,
 }
 
 /// A row with what was measured of it.
@@ -47,8 +53,17 @@ pub(crate) const GENERATOR_CPU: &str = "/generator/cpu_us_per_request";
 impl Row {
     /// Hello world in a closed loop.
     pub(crate) fn hello(name: impl Into<String>, server: Server, connections: usize) -> Self {
-        let (path, body) = ("/".to_owned(), "Hello, world!".to_owned());
-        Self { name: name.into(), server, path, body, connections, rate: None }
+        Self {
+            name: name.into(),
+            server,
+            path: "/".to_owned(),
+            body: Some("Hello, world!".to_owned()),
+            connections,
+            rate: None,
+            words: Vec::new(),
+            duration: None,
+            group: String::new(),
+        }
     }
 }
 
@@ -79,10 +94,17 @@ impl Measured {
     pub(crate) fn record(&self) -> Value {
         json!({
             "name": self.row.name,
+            "group": self.row.group,
+            "is_floor": self.row.name.starts_with("floor"),
+            "state": if self.samples.iter().any(is_good) { "measured" } else { "rejected" },
+            "why": self.samples.iter().find_map(|sample| sample["error"].as_str()),
             "command": self.row.server.line(),
             "path": self.row.path,
             "connections": self.row.connections,
             "rate": self.row.rate,
+            "workers": self.row.server.workers(),
+            "loop": self.row.server.event_loop(),
+            "python": self.row.server.python_path(),
             "samples": self.samples,
         })
     }
@@ -134,16 +156,19 @@ pub(crate) fn measure(run: &Run<'_>, rows: Vec<Row>, rounds: usize) -> Vec<Measu
 
 fn sample(run: &Run<'_>, row: &Row) -> Result<Value, Error> {
     let mut server = row.server.start(run.kit, &run.log(&row.name))?;
+    let duration = row.duration.filter(|_| !run.options.is_quick).unwrap_or_else(|| run.options.duration());
     let mut words = vec![
-        "--body".to_owned(),
-        row.body.clone(),
         "--connections".to_owned(),
         row.connections.to_string(),
         "--duration".to_owned(),
-        run.options.duration().to_string(),
+        duration.to_string(),
         "--warmup".to_owned(),
         run.options.warmup().to_string(),
     ];
+    if let Some(body) = &row.body {
+        words.extend(["--body".to_owned(), body.clone()]);
+    }
+    words.extend(row.words.iter().cloned());
     if let Some(rate) = row.rate {
         words.extend(["--rate".to_owned(), rate.to_string(), "--seed".to_owned(), run.seed.to_string()]);
     }

@@ -4,7 +4,7 @@
 //! **Invariant:** a folder is never written twice, and a result says of itself whether it can be trusted.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
@@ -14,7 +14,8 @@ use super::error::{Context, Error};
 use super::kit::Kit;
 use super::machine::{self, Moment};
 use super::options::Options;
-use super::rounds::Measured;
+use super::rounds::{self, Measured};
+use super::scenario::Scenario;
 
 /// One run of one scenario.
 #[derive(Debug)]
@@ -22,9 +23,24 @@ pub(crate) struct Run<'a> {
     pub(crate) options: &'a Options,
     pub(crate) kit: &'a Kit,
     pub(crate) seed: u64,
-    scenario: &'static str,
+    /// Rows without figures.
+    pub(crate) missing: Vec<Missing>,
+    scenario: String,
+    about: Option<Scenario>,
     folder: PathBuf,
     before: Moment,
+}
+
+/// A row that could not be measured.
+#[derive(Debug, Clone)]
+pub(crate) struct Missing {
+    pub(crate) name: String,
+    pub(crate) group: String,
+    /// `absent` or `not built`.
+    pub(crate) state: &'static str,
+    pub(crate) why: String,
+    /// What its load would be.
+    pub(crate) load: Value,
 }
 
 /// A promise of performance.md, and whether this run kept it.
@@ -49,7 +65,7 @@ impl<'a> Run<'a> {
     ///
     /// # Errors
     /// With `--strict`, a machine whose figures would not be trusted.
-    pub(crate) fn begin(scenario: &'static str, options: &'a Options, kit: &'a Kit) -> Result<Self, Error> {
+    pub(crate) fn begin(scenario: &str, options: &'a Options, kit: &'a Kit) -> Result<Self, Error> {
         let before = Moment::now();
         let doubts = before.doubts();
         if options.is_strict && !doubts.is_empty() {
@@ -57,9 +73,28 @@ impl<'a> Run<'a> {
         }
         let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let name = format!("{scenario}-{since}-{}", std::process::id());
-        let folder = kit.target.join("bench/results").join(name);
+        let folder = match &options.into {
+            Some(into) => into.join(scenario),
+            None => kit.target.join("bench/results").join(name),
+        };
         fs::create_dir_all(&folder).context(|| format!("cannot make {}", folder.display()))?;
-        Ok(Self { options, kit, seed: options.seed(), scenario, folder, before })
+        Ok(Self {
+            options,
+            kit,
+            seed: options.seed(),
+            missing: Vec::new(),
+            scenario: scenario.to_owned(),
+            about: Scenario::read(&kit.root, scenario).ok(),
+            folder,
+            before,
+        })
+    }
+
+    /// Prints the rows that have no figures, and why.
+    pub(crate) fn print_missing(&self) {
+        for missing in &self.missing {
+            println!("- {}: {}: {}", missing.name, missing.state, missing.why);
+        }
     }
 
     /// Where the output of the servers of a row goes.
@@ -78,25 +113,28 @@ impl<'a> Run<'a> {
         let rejected: Vec<&str> =
             rows.iter().filter(|row| row.is_rejected()).map(|row| row.row.name.as_str()).collect();
         let result = json!({
+            "format": 2,
             "scenario": self.scenario,
+            "title": self.about.as_ref().map(|about| &about.title),
+            "plot": self.about.as_ref().and_then(|about| about.plot.as_ref()),
+            "columns": columns(),
+            "rounds": rows.iter().map(|row| row.samples.len()).max(),
             "seed": self.seed,
-            "is_smoke": self.options.is_smoke,
+            "is_quick": self.options.is_quick,
             "duration_s": self.options.duration(),
             "warmup_s": self.options.warmup(),
             "machine": machine::fingerprint(&self.kit.root),
             "conditions": conditions,
             "trustworthy": conditions["trustworthy"],
             "programs": self.kit.record(),
-            "rows": rows.iter().map(Measured::record).collect::<Vec<_>>(),
+            "rows": rows.iter().map(Measured::record).chain(self.missing.iter().map(Missing::record)).collect::<Vec<_>>(),
             "bars": bars.iter().map(Bar::record).collect::<Vec<_>>(),
             "details": details,
             "rejected": rejected,
         });
         let file = self.folder.join("result.json");
-        let text = format!("{result:#}\n");
-        fs::write(&file, text).context(|| format!("cannot write {}", file.display()))?;
-        let table = self.folder.join("percentiles.csv");
-        fs::write(&table, percentiles(rows)).context(|| format!("cannot write {}", table.display()))?;
+        write_whole(&self.folder.join("percentiles.csv"), &percentiles(rows))?;
+        write_whole(&file, &format!("{result:#}\n"))?;
         for bar in bars {
             println!("{}", bar.line());
         }
@@ -111,6 +149,49 @@ impl<'a> Run<'a> {
         }
         Err(Error::failed(format!("samples rejected (see {}): {}", file.display(), rejected.join(", "))))
     }
+}
+
+impl Missing {
+    /// A row that cannot be measured on this machine.
+    pub(crate) fn absent(name: String, why: &str) -> Self {
+        Self { name, group: String::new(), state: "absent", why: why.to_owned(), load: Value::Null }
+    }
+
+    fn record(&self) -> Value {
+        json!({
+            "name": self.name,
+            "group": self.group,
+            "is_floor": false,
+            "state": self.state,
+            "why": self.why,
+            "load": self.load,
+            "samples": [],
+        })
+    }
+}
+
+/// The figures a report shows of a row, by their place in a sample.
+fn columns() -> Value {
+    let column = |key: &str, title: &str, unit: &str, digits: usize, better: &str, pointer: &str| json!({ "key": key, "title": title, "unit": unit, "digits": digits, "better": better, "pointer": pointer });
+    json!([
+        column("cpu", "CPU per request", "µs", 2, "lower", rounds::CPU),
+        column("requests", "requests per second", "1/s", 0, "higher", rounds::REQUESTS),
+        column("p50", "p50", "ms", 3, "lower", rounds::P50),
+        column("p99", "p99", "ms", 3, "lower", rounds::P99),
+        column("memory", "resident memory", "bytes", 0, "lower", rounds::MEMORY),
+    ])
+}
+
+/// Writes a file under another name first: what has the name of a result is whole.
+///
+/// # Errors
+/// A full disk, among others; nothing is left then.
+fn write_whole(file: &Path, text: &str) -> Result<(), Error> {
+    let half = file.with_extension("half");
+    let written = fs::write(&half, text).and_then(|()| fs::rename(&half, file));
+    written
+        .inspect_err(|_| drop(fs::remove_file(&half)))
+        .context(|| format!("cannot write {}", file.display()))
 }
 
 impl Bar {

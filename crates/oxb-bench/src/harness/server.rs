@@ -26,28 +26,28 @@ pub(crate) struct Server {
     /// Program and arguments; `{port}` is replaced.
     words: Vec<OsString>,
     /// The word its event loop's class holds, where it has an info route.
-    event_loop: Option<&'static str>,
+    event_loop: Option<String>,
+    /// The file of a control group that takes it in.
+    members: Option<PathBuf>,
 }
 
 impl Server {
     /// Bare hyper.
     pub(crate) fn floor(kit: &Kit) -> Self {
-        Self { words: vec![kit.floor.clone().into(), "--port".into(), "{port}".into()], event_loop: None }
+        Self {
+            words: vec![kit.floor.clone().into(), "--port".into(), "{port}".into()],
+            event_loop: None,
+            members: None,
+        }
     }
 
     /// Ours with `benches/apps/native.py`.
-    pub(crate) fn ours(ours: &Ours, event_loop: &'static str, workers: usize, more: &[&str]) -> Self {
+    pub(crate) fn ours(ours: &Ours, event_loop: &str, workers: usize, more: &[&str]) -> Self {
         Self::app(ours, "native:app", event_loop, workers, more)
     }
 
     /// Ours with an app of `benches/apps`.
-    pub(crate) fn app(
-        ours: &Ours,
-        app: &str,
-        event_loop: &'static str,
-        workers: usize,
-        more: &[&str],
-    ) -> Self {
+    pub(crate) fn app(ours: &Ours, app: &str, event_loop: &str, workers: usize, more: &[&str]) -> Self {
         let workers = workers.to_string();
         let words = ["-m", "oxbrook", "run", app, "--host", "127.0.0.1", "--port", "{port}"];
         let loops = ["--loop", event_loop, "--workers", &workers];
@@ -55,7 +55,7 @@ impl Server {
     }
 
     /// granian with one worker and one runtime thread.
-    pub(crate) fn granian(python: &Path, interface: &str, event_loop: &'static str) -> Self {
+    pub(crate) fn granian(python: &Path, interface: &str, event_loop: &str) -> Self {
         let app = format!("peers:{interface}");
         let words = [
             "-m",
@@ -82,7 +82,7 @@ impl Server {
     }
 
     /// uvicorn with httptools and one process.
-    pub(crate) fn uvicorn(python: &Path, event_loop: &'static str) -> Self {
+    pub(crate) fn uvicorn(python: &Path, event_loop: &str) -> Self {
         let words = [
             "-m",
             "uvicorn",
@@ -105,15 +105,38 @@ impl Server {
         Self::python(python, &words, event_loop)
     }
 
-    fn python(python: &Path, words: &[&str], event_loop: &'static str) -> Self {
+    fn python(python: &Path, words: &[&str], event_loop: &str) -> Self {
         let mut all = vec![python.into()];
         all.extend(words.iter().map(OsString::from));
-        Self { words: all, event_loop: Some(event_loop) }
+        Self { words: all, event_loop: Some(event_loop.to_owned()), members: None }
     }
 
     /// The command line, for the record.
     pub(crate) fn line(&self) -> String {
         self.words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    }
+
+    /// The same in the control group whose members that file lists.
+    pub(crate) fn within(mut self, members: PathBuf) -> Self {
+        self.members = Some(members);
+        self
+    }
+
+    /// Its event loop, where it says one.
+    pub(crate) fn event_loop(&self) -> Option<&str> {
+        self.event_loop.as_deref()
+    }
+
+    /// How many loops or processes its command line asks for.
+    pub(crate) fn workers(&self) -> Option<usize> {
+        let place = self.words.iter().position(|word| word == "--workers")?;
+        self.words.get(place + 1)?.to_str()?.parse().ok()
+    }
+
+    /// Its interpreter, where it has one.
+    pub(crate) fn python_path(&self) -> Option<String> {
+        self.event_loop.as_ref()?;
+        self.words.first().map(|word| word.to_string_lossy().into_owned())
     }
 
     /// The command itself on `port`, with its output going to `log`.
@@ -122,6 +145,10 @@ impl Server {
         let output = File::options().create(true).append(true).open(log).context(doing)?;
         let mut command = Command::new(&kit.generator);
         command.arg("exec").arg("--");
+        if let Some(members) = &self.members {
+            // A process has to enter the group before it starts a thread, so it does so itself.
+            command.args(["sh", "-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(members);
+        }
         for word in &self.words {
             command.arg(if word == "{port}" { port.to_string().into() } else { word.clone() });
         }
@@ -158,7 +185,7 @@ impl Server {
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        if let Some(event_loop) = self.event_loop {
+        if let Some(event_loop) = &self.event_loop {
             running.check(event_loop)?;
         }
         Ok(running)
@@ -182,6 +209,14 @@ impl Running {
     /// Its process.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// How many threads its tree has; absent where that cannot be read.
+    pub(crate) fn threads(&self) -> Option<u64> {
+        let mut watch = Command::new(&self.generator);
+        watch.args(["watch", "--pid", &self.id().to_string(), "--duration", "0.1"]);
+        let report: Value = serde_json::from_str(&super::program::output(&mut watch).ok()?).ok()?;
+        report["threads"].as_u64()
     }
 
     /// The address of one of its routes.

@@ -51,7 +51,7 @@ pub(crate) fn hello(options: &Options, kit: &Kit) -> Result<(), Error> {
         }
     }
     // Latency at low load must not pay for throughput.
-    if !options.is_smoke {
+    if !options.is_quick {
         for few in [1, 8] {
             let name = |what: &str| format!("{what}, {few} connection(s)");
             rows.push(Row::hello(name(FLOOR), Server::floor(kit), few));
@@ -81,7 +81,10 @@ fn answer_lengths(run: &Run<'_>, rows: &[Row]) -> Result<Value, Error> {
     for row in rows.iter().filter(|row| row.name == FLOOR || row.name.starts_with(OURS)) {
         if run.options.wants(&row.name) || row.name == FLOOR {
             let server = row.server.start(run.kit, &run.log(&row.name))?;
-            lengths.insert(row.name.clone(), json!(server.answer_length(row.body.as_bytes())?));
+            lengths.insert(
+                row.name.clone(),
+                json!(server.answer_length(row.body.as_deref().unwrap_or_default().as_bytes())?),
+            );
         }
     }
     let floor = lengths.get(FLOOR).cloned();
@@ -240,7 +243,7 @@ pub(crate) fn cpu(options: &Options, kit: &Kit) -> Result<(), Error> {
             for (what, turns) in works {
                 rows.push(Row {
                     path: format!("/spin/{turns}"),
-                    body: (turns * (turns - 1) / 2).to_string(),
+                    body: Some((turns * (turns - 1) / 2).to_string()),
                     ..Row::hello(
                         format!("{what}, {}", named(ours, workers, "asyncio")),
                         Server::ours(ours, "asyncio", workers, &[]),
@@ -251,7 +254,7 @@ pub(crate) fn cpu(options: &Options, kit: &Kit) -> Result<(), Error> {
         }
     }
     let measured = measure(&run, rows, options.rounds(3));
-    print_beside(&measured, "nothing");
+    print_beside(&measured, FLOOR);
     let mut bars = Vec::new();
     let mut ceilings = Vec::new();
     for ours in kit.ours.iter().filter(|ours| ours.is_free_threaded) {
@@ -309,9 +312,9 @@ fn figure(sample: &Value, figure: &str) -> Option<f64> {
     sample.pointer(figure)?.as_f64()
 }
 
-/// The table of a closed-loop scenario, with ratios to the row whose name ends in `base`.
-fn print_beside(measured: &[Measured], base: &str) {
-    let base = measured.iter().find(|row| row.row.name.ends_with(base));
+/// The table of a closed-loop scenario, with ratios to the row whose name ends in `base`, else to the first.
+pub(crate) fn print_beside(measured: &[Measured], base: &str) {
+    let base = measured.iter().find(|row| row.row.name.ends_with(base)).or(measured.first());
     let lines: Vec<Vec<String>> = measured
         .iter()
         .map(|row| {

@@ -1,0 +1,82 @@
+"""Hello world with one feature more in each route: what the rows of `features`, `payload` and `offload` measure."""
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable
+
+from oxbrook import App, Depends, Reply, Request, Response, Router, Session, Sessions
+
+app = App(openapi_url=None, docs_url=None, mcp_url=None)
+
+
+@app.get("/")
+async def hello() -> str:
+    return "Hello, world!"
+
+
+@app.get("/info")
+async def info() -> dict[str, object]:
+    # The implementation: ours may be derived from it.
+    classes = type(asyncio.get_running_loop()).__mro__
+    loop = next(base for base in classes if not base.__module__.startswith("oxbrook"))
+    return {"pid": os.getpid(), "parent": os.getppid(), "loop": f"{loop.__module__}.{loop.__qualname__}"}
+
+
+@app.get("/token/{token}")
+async def token(token: str) -> str:
+    return token
+
+
+@app.get("/query")
+async def query(token: str) -> str:
+    return token
+
+
+@app.get("/headers")
+async def headers(request: Request) -> str:
+    return request.headers["x-token"]
+
+
+@app.get("/bytes/{count}")
+async def body(count: int) -> Response:
+    return Response(b"x" * count)
+
+
+@app.get("/blocking/{milliseconds}", blocking=True)
+def blocking(milliseconds: int) -> str:
+    """Computes in a thread of the pool, for that long of its own CPU time."""
+    end = time.thread_time() + milliseconds / 1e3
+    while time.thread_time() < end:
+        pass
+    return "computed"
+
+
+async def passing(request: Request, call_next: Callable[[Request], Awaitable[Reply]]) -> Reply:
+    return await call_next(request)
+
+
+def behind(count: int) -> Router:
+    """Return hello world behind that many middleware functions that do nothing."""
+    router = Router(f"/middleware/{count}")
+    for _ in range(count):
+        router.middleware(passing)
+    router.get("")(hello)
+    return router
+
+
+for count in (0, 1, 4, 8):
+    app.include(behind(count))
+
+sessions = Sessions("a secret that is for benchmarks alone")
+visits = Router("/visits")
+visits.middleware(sessions.middleware)
+
+
+@visits.get("")
+async def visit(session: Session = Depends(sessions.load)) -> str:
+    session["visits"] = session.get("visits", 0) + 1
+    return "Hello, world!"
+
+
+app.include(visits)
