@@ -1,4 +1,4 @@
-"""Hello world with one feature more in each route: what the rows of `features`, `payload` and `offload` measure."""
+"""Hello world with one feature more in each route: the rows of `features`, `payload` and `offload`."""
 
 import asyncio
 import os

@@ -1,10 +1,11 @@
-"""One route with a nested model in and a model out: what validation costs. pydantic is not on every interpreter."""
+"""A nested model in and a model out: what validation costs. pydantic is not on every interpreter."""
 
 import asyncio
 import os
 
-from oxbrook import App
 from pydantic import BaseModel
+
+from oxbrook import App
 
 app = App(openapi_url=None, docs_url=None, mcp_url=None)
 
