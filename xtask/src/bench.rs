@@ -3,6 +3,7 @@
 //! **Invariant:** nothing is measured here; what is measured was built or installed by this run's own tree.
 
 mod kit;
+mod peers;
 
 use std::ffi::OsString;
 
@@ -28,6 +29,8 @@ cargo xtask bench SCENARIO [OPTION ...]
   start       from the start of the process to its first answer
   smoke       a short load of every kind on the development build: fails on a wrong answer, never on speed
   idle        context switches of a server nobody talks to
+
+  setup       installs the peers, each group in an environment of its own; a peer that cannot be is named, with why
 
   report RUN ...                      report.md, percentiles.csv and plots (SVG) into the folder of each run
   compare RUN RUN [--force]           which rows moved beyond the noise of their own rounds
@@ -89,6 +92,9 @@ pub(crate) fn run(mut arguments: Parser) -> Result<(), Error> {
         }
     }
     let Some(scenario) = scenario else { return Err(Error::Usage(format!("no scenario given\n\n{HELP}"))) };
+    if scenario == "setup" {
+        return peers::setup(&options.pythons);
+    }
     let needs = harness::needs(&workspace::root(), &scenario)?;
     options.is_quick |= scenario == "smoke";
     let kit = kit::prepare(&options, needs)?;

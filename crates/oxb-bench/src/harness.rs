@@ -14,6 +14,7 @@ mod kit;
 mod latency;
 mod machine;
 mod options;
+pub mod peers;
 mod program;
 mod quota;
 mod rounds;
