@@ -7,7 +7,7 @@ import sys
 
 
 def about() -> dict[str, object]:
-    """Process, parent, class of the running event loop, interpreter. To be called on the loop that answers."""
+    """Process, parent, class of the running event loop, interpreter: called on the loop that answers."""
     # The implementation: oxbrook's classes are derived from it.
     classes = type(asyncio.get_running_loop()).__mro__
     loop = next(base for base in classes if not base.__module__.startswith("oxbrook"))

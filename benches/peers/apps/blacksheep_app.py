@@ -1,4 +1,4 @@
-"""The scenario app on BlackSheep, served by an ASGI server; `hello`, `items`, `orders`, `payload`, `uploads`, `sse`, `ws`."""
+"""The scenario app on BlackSheep, served by an ASGI server: no forms, and no clients of an upstream."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""The scenario app written natively for oxbrook, as far as its API goes: `sse` as a stream, no uploads in pieces.
+"""The scenario app written natively for oxbrook, as far as its API goes: no uploads in pieces.
 
 A client belongs to one event loop, so there is one of each kind for every worker loop.
 """

@@ -1,6 +1,6 @@
 """The scenario app on Robyn's own server: `hello`, `items`, `orders`, `payload`.
 
-`python robyn_app.py --port PORT --processes N --workers N`; `--processes` and `--workers` are read by Robyn itself.
+`python robyn_app.py --port PORT --processes N --workers N`; Robyn itself reads the last two.
 """
 
 import sys

@@ -1,7 +1,7 @@
 """The clients of the scenario `app`: one of each kind a process, made in the app's lifespan.
 
-100 connections, 30 s idle, no proxy of the environment, no compression, 5 s. Bodies are whole on both ways and are
-passed on as they came. `BENCH_UPSTREAM` is the address of the echo server, `http://127.0.0.1:PORT/echo`.
+100 connections, 30 s idle, no proxy of the environment, no compression, 5 s. Bodies are whole on both ways
+and are passed on as they came. `BENCH_UPSTREAM` is the address of the echo server, `http://127.0.0.1:PORT/echo`.
 """
 
 import os
@@ -14,7 +14,7 @@ FIELDS = {"content-type": "application/json", "accept-encoding": "identity"}
 
 
 class Clients:
-    """Both clients, from `open` to `close`; a server without lifespan never opens them, and has no proxy rows."""
+    """Both clients, from `open` to `close`; a server without lifespan never opens them."""
 
     def __init__(self) -> None:
         self.aiohttp: aiohttp.ClientSession | None = None

@@ -3,7 +3,11 @@
 Nothing here knows a framework. What is not about the work measured is made once, when the app is loaded.
 """
 
+import asyncio
 import hashlib
+import os
+import tempfile
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -16,7 +20,9 @@ SIZES = (1024, 100 * 1024, 1024 * 1024)
 
 def block(size: int) -> bytes:
     """Bytes that are the same in every run and do not compress to nothing."""
-    text = b"".join(hashlib.sha256(number.to_bytes(8)).hexdigest().encode() for number in range(size // 64 + 1))
+    text = b"".join(
+        hashlib.sha256(number.to_bytes(8)).hexdigest().encode() for number in range(size // 64 + 1)
+    )
     return text[:size]
 
 
@@ -26,11 +32,8 @@ PAYLOADS = {size: block(size) for size in SIZES}
 def static_folder() -> Path:
     """The folder of the scenario `static`, with one file of 2 KiB and one of 1 MiB, made where it is missing.
 
-    It lies beside the byte code of the run, or in the folder for temporary files, never in the tree.
+    It is `BENCH_STATIC`, or lies in the folder for temporary files; never in the tree.
     """
-    import os
-    import tempfile
-
     folder = Path(os.environ.get("BENCH_STATIC") or Path(tempfile.gettempdir()) / "oxbrook-bench-static")
     folder.mkdir(parents=True, exist_ok=True)
     for name, size in (("small.bin", 2048), ("large.bin", 1024 * 1024)):
@@ -50,9 +53,6 @@ def event(number: int) -> bytes:
 
 async def events(count: int, pause: float) -> AsyncIterator[bytes]:
     """`count` events: a burst where `pause` is 0, else one every `pause` seconds with its time of sending."""
-    import asyncio
-    import time
-
     for number in range(count):
         if pause:
             await asyncio.sleep(pause)
