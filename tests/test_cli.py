@@ -53,6 +53,7 @@ METHOD  PATH              HANDLER     NOTES
 GET     /                 main.index
 POST    /items/{item_id}  main.item   blocking
 GET     /level            main.level  inline
+GET     /openapi.json     oxbrook     built in
 """
 
 
@@ -136,6 +137,7 @@ def test_routes_lists_what_is_registered(run: Run, write: Write) -> None:
         {"method": "GET", "path": "/", "handler": "main.index", "notes": []},
         {"method": "POST", "path": "/items/{item_id}", "handler": "main.item", "notes": ["blocking"]},
         {"method": "GET", "path": "/level", "handler": "main.level", "notes": ["inline"]},
+        {"method": "GET", "path": "/openapi.json", "handler": "oxbrook", "notes": ["built in"]},
     ]
 
 
@@ -164,7 +166,7 @@ USAGE = [
     (["run", "main", "--reload-dir", "."], "need --reload"),
     (["routes"], "the following arguments are required: TARGET"),
     (["routes", "nowhere"], "no module named 'nowhere'"),
-    (["openapi", "main"], "invalid choice: 'openapi'"),
+    (["settings", "main"], "invalid choice: 'settings'"),
 ]
 
 

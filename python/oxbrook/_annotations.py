@@ -108,3 +108,11 @@ def show(annotation: object) -> str:
     if isinstance(annotation, type) and get_origin(annotation) is None:
         return annotation.__qualname__
     return str(annotation).replace("typing.", "")
+
+
+def is_model(annotation: object) -> bool:
+    """Whether it is a pydantic model; pydantic is not imported to find out."""
+    pydantic = sys.modules.get("pydantic")
+    return (
+        pydantic is not None and isinstance(annotation, type) and issubclass(annotation, pydantic.BaseModel)
+    )

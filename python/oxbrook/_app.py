@@ -9,7 +9,7 @@ import contextlib
 import os
 from collections.abc import Callable
 from types import FrameType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from oxbrook._blocking import AppPool
 from oxbrook._compose import ExceptionHandler, Middleware, check_async
@@ -17,7 +17,7 @@ from oxbrook._decorators import Decorators
 from oxbrook._lifespan import Hook
 from oxbrook._options import MAX_MESSAGE, ServerOptions
 from oxbrook._router import Router, flattened
-from oxbrook._routing import HandlerT, Route, RouteOptions, RouteTable
+from oxbrook._routing import HandlerT, Route, RouteOptions, RouteTable, built_in, check_target
 from oxbrook._state import State
 
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ ExceptionHandlerT = TypeVar("ExceptionHandlerT", bound=ExceptionHandler)
 class App(Decorators):
     """An application: routes, and the options they share (api.md 1.1).
 
-    `openapi_url`, `docs_url` and `mcp_url` accept `None` alone until the features behind them are built.
+    `openapi_url` is the path of the OpenAPI document, None for none. `docs_url` and `mcp_url` accept `None`
+    alone until the features behind them are built.
     `debug=True` lets the text of an exception reach a client. `lifespan(app)` runs once around serving,
     `worker_lifespan(app)` on every loop; each is an async generator function or gives an async context
     manager, and yields a mapping, or nothing, that `request.state` shows.
@@ -42,16 +43,18 @@ class App(Decorators):
         title: str = "Oxbrook",
         version: str = "0.1.0",
         description: str = "",
-        openapi_url: None = None,
+        openapi_url: str | None = "/openapi.json",
         docs_url: None = None,
         mcp_url: None = None,
         debug: bool = False,
         lifespan: Hook | None = None,
         worker_lifespan: Hook | None = None,
     ) -> None:
-        for name, value in (("openapi_url", openapi_url), ("docs_url", docs_url), ("mcp_url", mcp_url)):
+        for name, value in (("docs_url", docs_url), ("mcp_url", mcp_url)):
             if value is not None:
                 raise ValueError(f"{name} is not built yet: only None is accepted")
+        if openapi_url is not None and check_target("GET", openapi_url)[0]:
+            raise ValueError(f"openapi_url cannot hold placeholders: {openapi_url!r}")
         for name, hook in (("lifespan", lifespan), ("worker_lifespan", worker_lifespan)):
             if hook is not None and not callable(hook):
                 raise TypeError(f"{name} must be callable, not {type(hook).__name__}")
@@ -75,6 +78,34 @@ class App(Decorators):
     def routes(self) -> list[Route]:
         """The routes in order of registration; a new list each time."""
         return list(self._table.routes)
+
+    def openapi(self) -> dict[str, Any]:
+        """Return the OpenAPI 3.1 document of what is registered so far."""
+        import json
+
+        from oxbrook._core import encode_json
+        from oxbrook._openapi import document
+
+        # Plain JSON: a default may be a date, for example.
+        plain: dict[str, Any] = json.loads(encode_json(document(self, self.routes)))
+        return plain
+
+    def _served(self) -> list[Route]:
+        """Return every route a server has, those the app answers by itself included."""
+        routes = self.routes
+        if self.openapi_url is None:
+            return routes
+        from oxbrook._core import encode_json
+        from oxbrook._responses import Response
+
+        text = encode_json(self.openapi())
+
+        def openapi() -> Response:
+            return Response(text)
+
+        route = built_in("GET", self.openapi_url, openapi)
+        is_taken = any(other.method == "GET" and other.shape == route.shape for other in routes)
+        return routes if is_taken else [*routes, route]
 
     def per_worker(self, total: int) -> int:
         """Return a loop's share of a total, of the connections of a database for example.

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import enum
 import inspect
-import sys
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -18,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin
 
 from oxbrook import _compose, _depends
-from oxbrook._annotations import KINDS, bare, evaluate, metadata, show, signature
+from oxbrook._annotations import KINDS, bare, evaluate, is_model, metadata, show, signature
 from oxbrook._core import Request
 from oxbrook._markers import Marker, Number, Query, marker_of
 
@@ -52,6 +51,7 @@ class Parameter:
     ge: Number | None = None
     le: Number | None = None
     pattern: str | None = None
+    is_optional: bool = False
 
     @property
     def wire_name(self) -> str:
@@ -70,6 +70,7 @@ class Argument:
     value: int | None = None
     plan: Plan | None = None
     body: Callable[[Request], Any] | None = None
+    model: Any = None
 
 
 @dataclass(frozen=True)
@@ -173,7 +174,7 @@ def bound(
     elif isinstance(parameter.default, _depends.Dependency):
         return replace(argument, plan=_depends.plan_of(parameter.default))
     elif is_model(parameter.annotation):
-        return replace(argument, body=_compose.body_reader(parameter.annotation))
+        return replace(argument, body=_compose.body_reader(parameter.annotation), model=parameter.annotation)
     else:
         parameters.append(read_parameter(parameter, marker or Query()))
     return replace(argument, value=len(parameters) - 1)
@@ -238,6 +239,7 @@ def read_parameter(parameter: inspect.Parameter, marker: Marker) -> Parameter:
         name=parameter.name,
         kind=kind,
         source=marker.source,
+        is_optional=is_optional,
         alias=marker.alias,
         ge=marker.ge,
         le=marker.le,
@@ -303,11 +305,3 @@ def check_range(annotation: object, values: tuple[object, ...]) -> None:
 def is_exactly(value: object, of: type) -> bool:
     """Whether a value is a `str` or an `int`; `bool` is an `int` only to Python."""
     return isinstance(value, of) and not isinstance(value, bool)
-
-
-def is_model(annotation: object) -> bool:
-    """Whether it is a pydantic model; pydantic is not imported to find out."""
-    pydantic = sys.modules.get("pydantic")
-    return (
-        pydantic is not None and isinstance(annotation, type) and issubclass(annotation, pydantic.BaseModel)
-    )

@@ -43,6 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return run(given)
         if command == "routes":
             return routes(given)
+        if command == "openapi":
+            return openapi(given)
     except (UsageError, _target.TargetError, _envfile.EnvFileError) as error:
         print(f"oxbrook: error: {error}", file=sys.stderr)
         return USAGE
@@ -92,6 +94,16 @@ def build_parser() -> Parser:
     routes.add_argument("target", metavar="TARGET", help=target)
     add_finding(routes)
     routes.add_argument("--json", action="store_true", help="print a JSON list")
+
+    openapi = commands.add_parser(
+        "openapi",
+        help="print the OpenAPI document of an app",
+        description="Print the OpenAPI document of an app.",
+        allow_abbrev=False,
+    )
+    openapi.add_argument("target", metavar="TARGET", help=target)
+    add_finding(openapi)
+    openapi.add_argument("-o", dest="output", metavar="FILE", help="write it to a file")
     return parser
 
 
@@ -200,8 +212,9 @@ def routes(given: dict[str, Any]) -> int:
     _target.prefer(app_dir(given))
     app = _target.load(given["target"], given["factory"])
     rows = []
-    for route in app.routes:
-        notes = [note for note in ("blocking", "inline") if getattr(route, note)]
+    for route in app._served():
+        notes = [note for note in ("blocking", "inline") if getattr(route, note) and not route.is_built_in]
+        notes += ["built in"] if route.is_built_in else []
         rows.append((route.method, route.path, route.name, notes))
     if given["json"]:
         import json
@@ -214,6 +227,24 @@ def routes(given: dict[str, Any]) -> int:
     for line in table:
         padded = [text.ljust(width) for text, width in zip(line, widths, strict=False)]
         print("  ".join([*padded, line[3]]).rstrip())
+    return 0
+
+
+def openapi(given: dict[str, Any]) -> int:
+    """Print the OpenAPI document of the target, or write it to a file."""
+    import json
+
+    _target.prefer(app_dir(given))
+    app = _target.load(given["target"], given["factory"])
+    text = json.dumps(app.openapi(), ensure_ascii=False, indent=2) + "\n"
+    if given["output"] is None:
+        sys.stdout.write(text)
+        return 0
+    try:
+        with open(given["output"], "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise UsageError(f"-o {given['output']}: {error.strerror}") from None
     return 0
 
 

@@ -6,8 +6,9 @@ Invariant: a decorator returns its function unchanged, and what is wrong is rais
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
+from typing import Any
 
 from oxbrook._routing import HandlerT, RouteOptions
 
@@ -29,17 +30,24 @@ class Decorators:
         blocking: bool = False,
         inline: bool = False,
         status: int = 200,
+        responses: Mapping[int, Any] | None = None,
+        tags: Sequence[str] = (),
+        summary: str | None = None,
+        deprecated: bool = False,
+        include_in_schema: bool = True,
         max_body: int | None = None,
     ) -> Callable[[HandlerT], HandlerT]:
         """Register the decorated function for `method` and `path`; it is returned unchanged.
 
         `cancel_on_disconnect`: whether a client that leaves cancels the handler. `blocking`: run a plain
         function on the thread pool. `inline`: run it on the loop itself. `status`: that of a value which
-        brings none. `max_body`: bytes, in place of the server's.
+        brings none. `max_body`: bytes, in place of the server's. `responses` (status to a model or None),
+        `tags`, `summary`, `deprecated` and `include_in_schema` are for the OpenAPI document.
 
         Raises: ValueError or TypeError for whatever is wrong with it, naming the decorator's place.
         """
-        options = RouteOptions(cancel_on_disconnect, blocking, inline, status, max_body)
+        documented = (responses, tags, summary, deprecated, include_in_schema)
+        options = RouteOptions(cancel_on_disconnect, blocking, inline, status, max_body, *documented)
         return self._declare(method, path, options, sys._getframe(1))
 
     def get(
@@ -50,10 +58,16 @@ class Decorators:
         blocking: bool = False,
         inline: bool = False,
         status: int = 200,
+        responses: Mapping[int, Any] | None = None,
+        tags: Sequence[str] = (),
+        summary: str | None = None,
+        deprecated: bool = False,
+        include_in_schema: bool = True,
         max_body: int | None = None,
     ) -> Callable[[HandlerT], HandlerT]:
         """Register a handler of `GET`; see `route`."""
-        options = RouteOptions(cancel_on_disconnect, blocking, inline, status, max_body)
+        documented = (responses, tags, summary, deprecated, include_in_schema)
+        options = RouteOptions(cancel_on_disconnect, blocking, inline, status, max_body, *documented)
         return self._declare("GET", path, options, sys._getframe(1))
 
     def post(
@@ -64,10 +78,16 @@ class Decorators:
         blocking: bool = False,
         inline: bool = False,
         status: int = 200,
+        responses: Mapping[int, Any] | None = None,
+        tags: Sequence[str] = (),
+        summary: str | None = None,
+        deprecated: bool = False,
+        include_in_schema: bool = True,
         max_body: int | None = None,
     ) -> Callable[[HandlerT], HandlerT]:
         """Register a handler of `POST`; see `route`."""
-        options = RouteOptions(cancel_on_disconnect, blocking, inline, status, max_body)
+        documented = (responses, tags, summary, deprecated, include_in_schema)
+        options = RouteOptions(cancel_on_disconnect, blocking, inline, status, max_body, *documented)
         return self._declare("POST", path, options, sys._getframe(1))
 
     def put(
@@ -78,10 +98,16 @@ class Decorators:
         blocking: bool = False,
         inline: bool = False,
         status: int = 200,
+        responses: Mapping[int, Any] | None = None,
+        tags: Sequence[str] = (),
+        summary: str | None = None,
+        deprecated: bool = False,
+        include_in_schema: bool = True,
         max_body: int | None = None,
     ) -> Callable[[HandlerT], HandlerT]:
         """Register a handler of `PUT`; see `route`."""
-        options = RouteOptions(cancel_on_disconnect, blocking, inline, status, max_body)
+        documented = (responses, tags, summary, deprecated, include_in_schema)
+        options = RouteOptions(cancel_on_disconnect, blocking, inline, status, max_body, *documented)
         return self._declare("PUT", path, options, sys._getframe(1))
 
     def patch(
@@ -92,10 +118,16 @@ class Decorators:
         blocking: bool = False,
         inline: bool = False,
         status: int = 200,
+        responses: Mapping[int, Any] | None = None,
+        tags: Sequence[str] = (),
+        summary: str | None = None,
+        deprecated: bool = False,
+        include_in_schema: bool = True,
         max_body: int | None = None,
     ) -> Callable[[HandlerT], HandlerT]:
         """Register a handler of `PATCH`; see `route`."""
-        options = RouteOptions(cancel_on_disconnect, blocking, inline, status, max_body)
+        documented = (responses, tags, summary, deprecated, include_in_schema)
+        options = RouteOptions(cancel_on_disconnect, blocking, inline, status, max_body, *documented)
         return self._declare("PATCH", path, options, sys._getframe(1))
 
     def delete(
@@ -106,8 +138,14 @@ class Decorators:
         blocking: bool = False,
         inline: bool = False,
         status: int = 200,
+        responses: Mapping[int, Any] | None = None,
+        tags: Sequence[str] = (),
+        summary: str | None = None,
+        deprecated: bool = False,
+        include_in_schema: bool = True,
         max_body: int | None = None,
     ) -> Callable[[HandlerT], HandlerT]:
         """Register a handler of `DELETE`; see `route`."""
-        options = RouteOptions(cancel_on_disconnect, blocking, inline, status, max_body)
+        documented = (responses, tags, summary, deprecated, include_in_schema)
+        options = RouteOptions(cancel_on_disconnect, blocking, inline, status, max_body, *documented)
         return self._declare("DELETE", path, options, sys._getframe(1))

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from oxbrook import _core
+from oxbrook._annotations import is_model
 from oxbrook._binding import Binding, Parameter, bind
 from oxbrook._blocking import AppPool
 from oxbrook._compose import Middleware
@@ -36,9 +37,17 @@ class RouteOptions:
     inline: bool
     status: int
     max_body: int | None
+    responses: Mapping[int, Any] | None = None
+    tags: Sequence[str] = ()
+    summary: str | None = None
+    deprecated: bool = False
+    include_in_schema: bool = True
 
     def check(self) -> None:
-        """Raise ValueError for a value out of its range."""
+        """Raise ValueError for a value out of its range, TypeError for one of another type."""
+        if isinstance(self.tags, str) or not all(isinstance(tag, str) for tag in self.tags):
+            raise TypeError("tags must be a sequence of str, not one str")
+        check_responses(self.responses)
         status = self.status
         if isinstance(status, bool) or not isinstance(status, int) or not 200 <= status <= 399:
             raise ValueError("status must be an int from 200 to 399")
@@ -63,6 +72,12 @@ class Route:
     shape: str = field(repr=False)
     place: str = field(repr=False)
     binding: Binding = field(repr=False)
+    responses: Mapping[int, Any] | None = field(default=None, repr=False)
+    tags: Sequence[str] = field(default=(), repr=False)
+    summary: str | None = field(default=None, repr=False)
+    deprecated: bool = field(default=False, repr=False)
+    include_in_schema: bool = field(default=True, repr=False)
+    is_built_in: bool = field(default=False, repr=False)
     middleware: tuple[Middleware, ...] = field(default=(), repr=False)
 
     @property
@@ -72,8 +87,8 @@ class Route:
 
     @property
     def name(self) -> str:
-        """The handler as `module.qualname`."""
-        return handler_name(self.fn)
+        """The handler as `module.qualname`; `oxbrook` of a built-in route."""
+        return "oxbrook" if self.is_built_in else handler_name(self.fn)
 
 
 @dataclass(frozen=True)
@@ -112,6 +127,11 @@ class Declaration:
             shape=shape,
             place=self.place,
             binding=binding,
+            responses=options.responses,
+            tags=tuple(options.tags),
+            summary=options.summary,
+            deprecated=options.deprecated,
+            include_in_schema=options.include_in_schema,
             middleware=middleware,
         )
 
@@ -169,6 +189,41 @@ class RouteTable:
                     f"registered at {other.place} ({route.place})"
                 )
         self.routes.append(route)
+
+
+def check_responses(responses: object) -> None:
+    """Refuse documentation of answers that is not a mapping of status to a model or None."""
+    if responses is None:
+        return
+    if not isinstance(responses, Mapping):
+        raise TypeError(f"responses must map a status to a model or None, not {type(responses).__name__}")
+    for status, model in responses.items():
+        if type(status) is not int or not 100 <= status <= 599:
+            raise ValueError(f"a status in responses must be an int from 100 to 599, not {status!r}")
+        if model is not None and not is_model(model):
+            raise TypeError(f"responses[{status}] must be a pydantic model or None, not {model!r}")
+
+
+def built_in(method: str, path: str, fn: Handler) -> Route:
+    """Return a route that the app answers by itself: inline, public, and in no document."""
+    names, shape = check_target(method, path)
+    return Route(
+        method=method,
+        path=path,
+        fn=fn,
+        params=(),
+        blocking=False,
+        inline=True,
+        cancel_on_disconnect=True,
+        status=200,
+        max_body=None,
+        pool=None,
+        shape=shape,
+        place="oxbrook",
+        binding=bind(fn, "oxbrook", names),
+        include_in_schema=False,
+        is_built_in=True,
+    )
 
 
 @contextmanager

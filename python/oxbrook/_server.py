@@ -56,6 +56,7 @@ class ServerHandle:
         self._is_default_count = not options.workers
         self._loop_count = options.workers or default_workers()
         app.workers = self._loop_count
+        self._routes = app._served()
         self._started = threading.Event()
         self._address: Address | None = None
         self._is_served = False
@@ -104,7 +105,7 @@ class ServerHandle:
         app = self._app
         around = Surroundings(tuple(app._middleware), dict(app._handlers), app.debug, pool)
         engine = _core.Engine(
-            [compiled(route, around) for route in app.routes],
+            [compiled(route, around) for route in self._routes],
             options,
             loop_count=self._loop_count,
             io_threads=options.io_threads or default_io_threads(),
