@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextvars import ContextVar
 from typing import Any
@@ -28,6 +29,7 @@ from oxbrook import (
 from oxbrook._blocking import Pool
 from oxbrook._compose import Surroundings, compose
 from oxbrook.testing import TestClient
+from tests.support import DEADLINE, eventually
 
 Next = Callable[[Request], Awaitable[Reply]]
 # Called with what a type checker would refuse.
@@ -220,6 +222,38 @@ def test_a_teardown_that_swallows_changes_nothing() -> None:
 
     with TestClient(app) as client:
         assert client.get("/").status_code == 418
+
+
+def test_a_generator_sees_that_its_client_left_and_may_await_then() -> None:
+    app = App()
+    seen: list[str] = []
+
+    async def resource() -> AsyncIterator[int]:
+        try:
+            yield 1
+        except asyncio.CancelledError:
+            await asyncio.sleep(0.001)
+            seen.append("given back")
+            raise
+
+    @app.middleware
+    async def outer(request: Request, call_next: Next) -> object:
+        try:
+            return await call_next(request)
+        finally:
+            seen.append("middleware ends")
+
+    @app.get("/")
+    async def handler(one: int = Depends(resource)) -> None:
+        seen.append("began")
+        await asyncio.sleep(600)
+
+    with TestClient(app) as client:
+        with socket.create_connection((client.host, client.port or 0), DEADLINE) as raw:
+            raw.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            eventually(lambda: seen, "the handler began")
+        eventually(lambda: len(seen) == 3, "everything ended")
+    assert seen == ["began", "given back", "middleware ends"]
 
 
 def test_a_generator_yields_exactly_once(caplog: pytest.LogCaptureFixture) -> None:
