@@ -6,9 +6,10 @@ mod kit;
 mod peers;
 
 use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
 use lexopt::{Arg, Parser, ValueExt};
-use oxb_bench::harness::{self, Options};
+use oxb_bench::harness::{self, All, Needs, Options};
 
 use crate::error::Error;
 use crate::process;
@@ -31,6 +32,8 @@ cargo xtask bench SCENARIO [OPTION ...]
   idle        context switches of a server nobody talks to
 
   setup       installs the peers, each group in an environment of its own; a peer that cannot be is named, with why
+  NAME        a scenario of benches/scenarios (NAME.toml), which may be added to
+  all         every scenario, each into a folder of its own; with index.md and one .tar.gz
 
   report RUN ...                      report.md, percentiles.csv and plots (SVG) into the folder of each run
   compare RUN RUN [--force]           which rows moved beyond the noise of their own rounds
@@ -48,6 +51,7 @@ target folder; a Markdown table is printed. The exit status is 1 if any answer w
   --only TEXT        rows whose name holds TEXT (and the floor)
   --no-peers         leave out granian and uvicorn
   --strict           refuse to measure on a machine whose figures would not be trusted
+  --resume FOLDER    (all) go on where that run was left: scenarios that are done stay
   --quick            one short round on the development build, beside few peers; marked, and compared with nothing
 ";
 
@@ -69,7 +73,7 @@ pub(crate) fn run(mut arguments: Parser) -> Result<(), Error> {
         let words: Vec<OsString> = arguments.raw_args()?.collect();
         return report(&words);
     }
-    let mut scenario = None;
+    let (mut scenario, mut resumed) = (None, None);
     let mut options = Options::default();
     while let Some(argument) = arguments.next()? {
         match argument {
@@ -83,6 +87,7 @@ pub(crate) fn run(mut arguments: Parser) -> Result<(), Error> {
             Arg::Long("only") => options.only = Some(arguments.value()?.string()?),
             Arg::Long("no-peers") => options.without_peers = true,
             Arg::Long("strict") => options.is_strict = true,
+            Arg::Long("resume") => resumed = Some(PathBuf::from(arguments.value()?)),
             Arg::Long("quick") => options.is_quick = true,
             Arg::Long("help") | Arg::Short('h') => {
                 print!("{HELP}");
@@ -95,8 +100,33 @@ pub(crate) fn run(mut arguments: Parser) -> Result<(), Error> {
     if scenario == "setup" {
         return peers::setup(&options.pythons);
     }
+    if scenario == "all" {
+        return all(&options, resumed.as_deref());
+    }
+    if resumed.is_some() {
+        return Err(Error::Usage("--resume is for `bench all`".to_owned()));
+    }
     let needs = harness::needs(&workspace::root(), &scenario)?;
     options.is_quick |= scenario == "smoke";
     let kit = kit::prepare(&options, needs)?;
     Ok(harness::run(&scenario, &options, &kit)?)
+}
+
+/// Every scenario, with its report, and one archive of all.
+fn all(options: &Options, resumed: Option<&Path>) -> Result<(), Error> {
+    // The request harness is built only where valgrind is installed.
+    let kit = kit::prepare(options, Needs { ours: true, peers: true, request_harness: true })?;
+    let mut run = All::open(&kit, resumed)?;
+    let outcome = run.run(options, &kit);
+    if let Err(harness::Error::Interrupted) = outcome {
+        return Ok(outcome?);
+    }
+    for name in harness::names(&kit.root)? {
+        let folder = run.folder().join(name);
+        if folder.join("result.json").is_file() {
+            report(&["report".into(), folder.into()])?;
+        }
+    }
+    println!("xtask: {}", harness::archive(run.folder())?.display());
+    Ok(outcome?)
 }

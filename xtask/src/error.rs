@@ -12,6 +12,8 @@ pub(crate) enum Error {
     Usage(String),
     /// A step failed: exit status 1.
     Failed(String),
+    /// A person asked for the end: exit status 130, as a shell reports that signal.
+    Interrupted(String),
 }
 
 impl Error {
@@ -25,6 +27,7 @@ impl Error {
         match self {
             Self::Usage(_) => 2,
             Self::Failed(_) => 1,
+            Self::Interrupted(_) => 130,
         }
     }
 }
@@ -32,7 +35,7 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Usage(text) | Self::Failed(text) => formatter.write_str(text),
+            Self::Usage(text) | Self::Failed(text) | Self::Interrupted(text) => formatter.write_str(text),
         }
     }
 }
@@ -47,7 +50,9 @@ impl From<lexopt::Error> for Error {
 
 impl From<oxb_bench::harness::Error> for Error {
     fn from(error: oxb_bench::harness::Error) -> Self {
+        let text = error.to_string();
         match error {
+            oxb_bench::harness::Error::Interrupted => Self::Interrupted(text),
             oxb_bench::harness::Error::Usage(text) => Self::Usage(text),
             oxb_bench::harness::Error::Failed(text) => Self::Failed(text),
         }

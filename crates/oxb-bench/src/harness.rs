@@ -7,6 +7,7 @@
 
 use std::path::Path;
 
+mod all;
 mod error;
 mod footprint;
 mod instructions;
@@ -25,6 +26,7 @@ mod smoke;
 mod table;
 mod throughput;
 
+pub use self::all::{All, archive};
 pub use self::error::Error;
 pub use self::kit::{Kit, Ours};
 pub use self::options::Options;

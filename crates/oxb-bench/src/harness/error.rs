@@ -11,6 +11,9 @@ pub enum Error {
     /// A step failed.
     #[error("{0}")]
     Failed(String),
+    /// A person or the system asked for the end.
+    #[error("interrupted: what was started is ended, and the scenario under way is not kept")]
+    Interrupted,
 }
 
 impl Error {

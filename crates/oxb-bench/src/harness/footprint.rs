@@ -146,7 +146,10 @@ fn import_time(ours: &super::kit::Ours, kit: &Kit) -> Result<f64, Error> {
     import.arg("exec").arg("--").arg(&ours.python).args(["-c", "import asyncio"]);
     as_installed(&mut import, kit);
     let begin = Instant::now();
-    program::output(&mut import)?;
+    let output = import.output().context(|| "cannot start an interpreter".to_owned())?;
+    if !output.status.success() {
+        return Err(Error::failed(format!("import asyncio: {}", output.status)));
+    }
     Ok(begin.elapsed().as_secs_f64() * 1e3)
 }
 
@@ -157,6 +160,7 @@ fn first_answer(kit: &Kit, server: &Server, log: &std::path::Path) -> Result<f64
     let child = command.spawn().context(|| format!("cannot start {}", server.line()))?;
     let running = Running::unchecked(child, port, kit);
     while get(([127, 0, 0, 1], port).into(), "/").is_err() {
+        program::check_interrupt()?;
         if begin.elapsed() > Duration::from_secs(30) {
             return Err(Error::failed(format!("no answer within 30 s; see {}", log.display())));
         }

@@ -2,6 +2,7 @@
 //!
 //! **Invariant:** latency of a paced load counts from the intended send time.
 
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -96,6 +97,7 @@ impl Holder {
         generator
             .args(["load", "--url", &server.url(path), "--warmup", "0", "--duration", &seconds.to_string()])
             .args(["--connections", &connections.to_string()])
+            .process_group(0)
             .stdin(Stdio::null())
             .stdout(Stdio::null());
         Ok(Self(generator.spawn().context(|| "cannot start the holders".to_owned())?))

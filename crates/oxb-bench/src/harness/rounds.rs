@@ -3,11 +3,12 @@
 //! **Invariant:** a row's figures come from servers started for that sample alone; a rejected sample is kept with its
 //! reason and is in no median.
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::error::{Context, Error};
+use super::error::Error;
+use super::program;
 
 use super::run::Run;
 use super::server::{Running, Server};
@@ -141,12 +142,16 @@ pub(crate) fn measure(run: &Run<'_>, rows: Vec<Row>, rounds: usize) -> Vec<Measu
     let mut shuffle = Shuffle(run.seed);
     for round in 1..=rounds {
         for index in shuffle.order(measured.len()) {
+            // What is left is not begun; `Run::finish` says so.
+            if program::check_interrupt().is_err() {
+                return measured;
+            }
             let row = &measured[index].row;
             let sample = sample(run, row).unwrap_or_else(|error| json!({ "error": error.to_string() }));
             let rate = sample.pointer(REQUESTS).and_then(Value::as_f64);
             match (&rate, is_good(&sample)) {
-                (Some(rate), true) => println!("xtask: round {round}: {}: {rate:.0} req/s", row.name),
-                _ => println!("xtask: round {round}: {}: REJECTED: {sample}", row.name),
+                (Some(rate), true) => println!("bench: {round} of {rounds}: {}: {rate:.0} req/s", row.name),
+                _ => println!("bench: {round} of {rounds}: {}: REJECTED: {sample}", row.name),
             }
             measured[index].samples.push(sample);
         }
@@ -189,10 +194,10 @@ pub(crate) fn generate(
 ) -> Result<Value, Error> {
     let mut generator = Command::new(&run.kit.generator);
     let (url, id) = (server.url(path), server.id().to_string());
-    generator.args([command, "--url", &url, "--pid", &id]).args(words).stdin(Stdio::null());
-    let output = generator.output().context(|| "cannot start the load generator".to_owned())?;
-    serde_json::from_slice(&output.stdout).map_err(|error| {
-        Error::failed(format!("oxb-bench: {error}: {}", String::from_utf8_lossy(&output.stderr)))
+    generator.args([command, "--url", &url, "--pid", &id]).args(words);
+    let finished = program::finish(&mut generator)?;
+    serde_json::from_slice(&finished.output).map_err(|error| {
+        Error::failed(format!("oxb-bench: {error}: {}", String::from_utf8_lossy(&finished.errors)))
     })
 }
 

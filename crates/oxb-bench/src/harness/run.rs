@@ -14,6 +14,7 @@ use super::error::{Context, Error};
 use super::kit::Kit;
 use super::machine::{self, Moment};
 use super::options::Options;
+use super::program;
 use super::rounds::{self, Measured};
 use super::scenario::Scenario;
 
@@ -66,6 +67,7 @@ impl<'a> Run<'a> {
     /// # Errors
     /// With `--strict`, a machine whose figures would not be trusted.
     pub(crate) fn begin(scenario: &str, options: &'a Options, kit: &'a Kit) -> Result<Self, Error> {
+        program::catch_interrupts()?;
         let before = Moment::now();
         let doubts = before.doubts();
         if options.is_strict && !doubts.is_empty() {
@@ -109,6 +111,7 @@ impl<'a> Run<'a> {
     /// # Errors
     /// Where an answer was wrong or a row has no figure; never for a bar that was missed.
     pub(crate) fn finish(&self, rows: &[Measured], bars: &[Bar], details: Value) -> Result<(), Error> {
+        program::check_interrupt()?;
         let conditions = self.before.record(&Moment::now());
         let rejected: Vec<&str> =
             rows.iter().filter(|row| row.is_rejected()).map(|row| row.row.name.as_str()).collect();
@@ -186,7 +189,7 @@ fn columns() -> Value {
 ///
 /// # Errors
 /// A full disk, among others; nothing is left then.
-fn write_whole(file: &Path, text: &str) -> Result<(), Error> {
+pub(crate) fn write_whole(file: &Path, text: &str) -> Result<(), Error> {
     let half = file.with_extension("half");
     let written = fs::write(&half, text).and_then(|()| fs::rename(&half, file));
     written

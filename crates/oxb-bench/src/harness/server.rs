@@ -7,6 +7,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -16,6 +17,7 @@ use serde_json::Value;
 use super::error::{Context, Error};
 
 use super::kit::{Kit, Ours};
+use super::program;
 
 /// How long a server may take to listen.
 const START: Duration = Duration::from_secs(30);
@@ -154,6 +156,8 @@ impl Server {
         }
         command
             .current_dir(kit.root.join("benches/apps"))
+            // The terminal's interrupt is for the harness, which ends the server in order.
+            .process_group(0)
             .stdin(Stdio::null())
             .stdout(output.try_clone().context(doing)?)
             .stderr(output);
@@ -169,6 +173,7 @@ impl Server {
         let mut running = Running::unchecked(child, port, kit);
         let deadline = Instant::now() + START;
         while TcpStream::connect(running.address()).is_err() {
+            program::check_interrupt()?;
             if let Ok(Some(status)) = running.child.try_wait() {
                 return Err(Error::failed(format!(
                     "`{}` ended with {status}; see {}",
@@ -215,7 +220,7 @@ impl Running {
     pub(crate) fn threads(&self) -> Option<u64> {
         let mut watch = Command::new(&self.generator);
         watch.args(["watch", "--pid", &self.id().to_string(), "--duration", "0.1"]);
-        let report: Value = serde_json::from_str(&super::program::output(&mut watch).ok()?).ok()?;
+        let report: Value = serde_json::from_str(&program::output(&mut watch).ok()?).ok()?;
         report["threads"].as_u64()
     }
 
@@ -279,6 +284,7 @@ impl Drop for Running {
         let id = self.child.id().to_string();
         let mut stop = Command::new(&self.generator);
         // Its exit status tells whether the server had to be killed; a benchmark goes on either way.
+        stop.process_group(0);
         let _ = stop.args(["stop", "--pid", &id]).stdout(Stdio::null()).status();
         let _ = self.child.wait();
     }
