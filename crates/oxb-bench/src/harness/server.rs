@@ -176,8 +176,9 @@ impl Server {
             program::check_interrupt()?;
             if let Ok(Some(status)) = running.child.try_wait() {
                 return Err(Error::failed(format!(
-                    "`{}` ended with {status}; see {}",
+                    "`{}` ended with {status}: {}; see {}",
                     self.line(),
+                    last_lines(log),
                     log.display()
                 )));
             }
@@ -288,6 +289,14 @@ impl Drop for Running {
         let _ = stop.args(["stop", "--pid", &id]).stdout(Stdio::null()).status();
         let _ = self.child.wait();
     }
+}
+
+/// The end of what a server wrote.
+fn last_lines(log: &Path) -> String {
+    let text = std::fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    lines[lines.len().saturating_sub(4)..].join(" / ")
 }
 
 /// Byte code is compiled once and kept, but not in the tree; whatever the shell of this run says.
