@@ -16,6 +16,9 @@ use super::server::Server;
 /// What the load generator can do so far.
 const MODES: &[&str] = &["closed", "open"];
 
+/// An argument of a program has at most 128 KiB on Linux: a longer body is held to its status and framing alone.
+const LONGEST_WORD: usize = 120_000;
+
 /// Runs the scenario `name`.
 pub(crate) fn run(name: &str, scenario: &Scenario, options: &Options, kit: &Kit) -> Result<(), Error> {
     let mut run = Run::begin(name, options, kit)?;
@@ -68,7 +71,11 @@ fn planned(load: &Load, row: &scenario::Row, options: &Options, kit: &Kit) -> Re
     let mut all = Vec::new();
     let made = |name: String, server: Server| Row {
         path: load.path.clone(),
-        body: load.body_of_x.map(|count| "x".repeat(count)).or_else(|| load.body.clone()),
+        body: load
+            .body_of_x
+            .filter(|count| *count < LONGEST_WORD)
+            .map(|count| "x".repeat(count))
+            .or_else(|| load.body.clone()),
         connections: options.connections(load.connections),
         rate: load.rate,
         words: words(load),
