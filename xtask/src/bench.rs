@@ -31,6 +31,8 @@ cargo xtask bench SCENARIO [OPTION ...]
   smoke       a short load of every kind on the development build: fails on a wrong answer, never on speed
   idle        context switches of a server nobody talks to
 
+  machine     the machine as results record it, and what would spoil a run that starts now
+  provision   what a benchmark host should be set to: governor, limits, package timers; --apply sets it
   setup       installs the peers, each group in an environment of its own; a peer that cannot be is named, with why
   NAME        a scenario of benches/scenarios (NAME.toml), which may be added to
   all         every scenario, each into a folder of its own; with index.md and one .tar.gz
@@ -73,7 +75,7 @@ pub(crate) fn run(mut arguments: Parser) -> Result<(), Error> {
         let words: Vec<OsString> = arguments.raw_args()?.collect();
         return report(&words);
     }
-    let (mut scenario, mut resumed) = (None, None);
+    let (mut scenario, mut resumed, mut is_applied) = (None, None, false);
     let mut options = Options::default();
     while let Some(argument) = arguments.next()? {
         match argument {
@@ -87,6 +89,7 @@ pub(crate) fn run(mut arguments: Parser) -> Result<(), Error> {
             Arg::Long("only") => options.only = Some(arguments.value()?.string()?),
             Arg::Long("no-peers") => options.without_peers = true,
             Arg::Long("strict") => options.is_strict = true,
+            Arg::Long("apply") => is_applied = true,
             Arg::Long("resume") => resumed = Some(PathBuf::from(arguments.value()?)),
             Arg::Long("quick") => options.is_quick = true,
             Arg::Long("help") | Arg::Short('h') => {
@@ -99,6 +102,16 @@ pub(crate) fn run(mut arguments: Parser) -> Result<(), Error> {
     let Some(scenario) = scenario else { return Err(Error::Usage(format!("no scenario given\n\n{HELP}"))) };
     if scenario == "setup" {
         return peers::setup(&options.pythons);
+    }
+    if is_applied && scenario != "provision" {
+        return Err(Error::Usage("--apply is for `bench provision`".to_owned()));
+    }
+    if scenario == "machine" {
+        harness::describe(&workspace::root());
+        return Ok(());
+    }
+    if scenario == "provision" {
+        return Ok(harness::provision(is_applied)?);
     }
     if scenario == "all" {
         return all(&options, resumed.as_deref());

@@ -10,6 +10,7 @@ use std::path::Path;
 mod all;
 mod error;
 mod footprint;
+mod host;
 mod instructions;
 mod kit;
 mod latency;
@@ -28,7 +29,9 @@ mod throughput;
 
 pub use self::all::{All, archive};
 pub use self::error::Error;
+pub use self::host::provision;
 pub use self::kit::{Kit, Ours};
+pub use self::machine::describe;
 pub use self::options::Options;
 pub use self::scenario::{Scenario, names};
 

@@ -30,8 +30,8 @@ pub(crate) fn fingerprint(root: &Path) -> Value {
         "cpus": cpus(),
         "is_virtual": field("flags").map(|flags| flags.split(' ').any(|flag| flag == "hypervisor")),
         "memory_bytes": memory.map(|kib| kib * 1024),
-        "governor": read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").map(|text| text.trim().to_owned()),
-        "descriptor_limit": descriptor_limit(),
+        "governor": governor(),
+        "descriptor_limit": descriptor_limits().map(|(soft, hard)| format!("{soft} soft, {hard} hard")),
         "cgroup_quota": read("/sys/fs/cgroup/cpu.max").map(|text| text.trim().to_owned()),
         "rustc": said(root, "rustc", &["--version"]),
         "commit": said(root, "git", &["rev-parse", "HEAD"]),
@@ -63,7 +63,17 @@ impl Moment {
     pub(crate) fn doubts(&self) -> Vec<String> {
         let allowed = BUSY.min(cpus() as f64);
         let load = self.load.filter(|load| *load > allowed);
-        load.map(|load| format!("load average {load} at the start, over {allowed}")).into_iter().collect()
+        let mut doubts: Vec<String> = load
+            .map(|load| format!("load average {load} at the start, over {allowed}"))
+            .into_iter()
+            .collect();
+        if let Some(governor) = governor().filter(|governor| governor != "performance") {
+            doubts.push(format!("the governor is `{governor}`, not `performance`"));
+        }
+        if let Some((_, hard)) = descriptor_limits().filter(|(_, hard)| *hard < super::host::DESCRIPTORS) {
+            doubts.push(format!("the limit of descriptors is {hard}, under {}", super::host::DESCRIPTORS));
+        }
+        doubts
     }
 
     /// The share of time stolen between `self` and `later`.
@@ -111,11 +121,22 @@ print(json.dumps({p: hashlib.sha256(open(p, 'rb').read()).hexdigest() for p in s
     answer.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or(Value::Null)
 }
 
-fn descriptor_limit() -> Option<String> {
+/// Soft and hard limit of open descriptors.
+pub(crate) fn descriptor_limits() -> Option<(u64, u64)> {
     let limits = read("/proc/self/limits")?;
     let line = limits.lines().find(|line| line.starts_with("Max open files"))?;
-    let mut numbers = line.split_ascii_whitespace().skip(3);
-    Some(format!("{} soft, {} hard", numbers.next()?, numbers.next()?))
+    let number = |word: &str| if word == "unlimited" { Some(u64::MAX) } else { word.parse().ok() };
+    let mut numbers = line.split_ascii_whitespace().skip(3).map(number);
+    Some((numbers.next()??, numbers.next()??))
+}
+
+fn governor() -> Option<String> {
+    read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").map(|text| text.trim().to_owned())
+}
+
+/// Prints the machine, and what would spoil a run that starts now.
+pub fn describe(root: &Path) {
+    println!("{:#}", json!({ "machine": fingerprint(root), "doubts": Moment::now().doubts() }));
 }
 
 fn said(root: &Path, program: &str, words: &[&str]) -> Option<String> {
