@@ -13,7 +13,7 @@ use super::program;
 const TIMERS: &[&str] =
     &["apt-daily.timer", "apt-daily-upgrade.timer", "dnf-makecache.timer", "man-db.timer"];
 /// Descriptors that 10,000 connections and a server need.
-pub(crate) const DESCRIPTORS: u64 = 65_536;
+pub(crate) const DESCRIPTORS: u64 = 16_384;
 
 /// One thing to set.
 #[derive(Debug, PartialEq)]
