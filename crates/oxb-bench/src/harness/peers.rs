@@ -69,8 +69,13 @@ pub struct Target {
 impl Target {
     /// Program and arguments that serve on `port` of 127.0.0.1 with so many worker processes.
     pub fn command(&self, port: u16, workers: usize) -> Vec<String> {
-        let (port, workers) = (port.to_string(), workers.to_string());
-        self.words.iter().map(|word| word.replace("{port}", &port).replace("{workers}", &workers)).collect()
+        let port = port.to_string();
+        self.command_for(workers).iter().map(|word| word.replace("{port}", &port)).collect()
+    }
+
+    /// The same with `{port}` still in it.
+    pub(crate) fn command_for(&self, workers: usize) -> Vec<String> {
+        self.words.iter().map(|word| word.replace("{workers}", &workers.to_string())).collect()
     }
 
     /// Whether the answer of `/info` is of the process `id` or a child of it, on the event loop of this row.

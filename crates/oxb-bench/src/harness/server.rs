@@ -17,6 +17,7 @@ use serde_json::Value;
 use super::error::{Context, Error};
 
 use super::kit::{Kit, Ours};
+use super::peers::Target;
 use super::program;
 
 /// How long a server may take to listen.
@@ -31,6 +32,8 @@ pub(crate) struct Server {
     event_loop: Option<String>,
     /// The file of a control group that takes it in.
     members: Option<PathBuf>,
+    /// Where it is run, if not in `benches/apps`.
+    folder: Option<PathBuf>,
 }
 
 impl Server {
@@ -40,6 +43,7 @@ impl Server {
             words: vec![kit.floor.clone().into(), "--port".into(), "{port}".into()],
             event_loop: None,
             members: None,
+            folder: None,
         }
     }
 
@@ -107,10 +111,21 @@ impl Server {
         Self::python(python, &words, event_loop)
     }
 
+    /// A server of the catalogue with so many processes.
+    pub(crate) fn peer(target: &Target, workers: usize) -> Self {
+        let words = target.command_for(workers).into_iter().map(OsString::from).collect();
+        Self {
+            words,
+            event_loop: Some(target.loop_class.clone()),
+            members: None,
+            folder: Some(target.directory.clone()),
+        }
+    }
+
     fn python(python: &Path, words: &[&str], event_loop: &str) -> Self {
         let mut all = vec![python.into()];
         all.extend(words.iter().map(OsString::from));
-        Self { words: all, event_loop: Some(event_loop.to_owned()), members: None }
+        Self { words: all, event_loop: Some(event_loop.to_owned()), members: None, folder: None }
     }
 
     /// The command line, for the record.
@@ -152,10 +167,14 @@ impl Server {
             command.args(["sh", "-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(members);
         }
         for word in &self.words {
-            command.arg(if word == "{port}" { port.to_string().into() } else { word.clone() });
+            // A port may be part of a word, as in `127.0.0.1:{port}`.
+            match word.to_str() {
+                Some(text) => command.arg(text.replace("{port}", &port.to_string())),
+                None => command.arg(word),
+            };
         }
         command
-            .current_dir(kit.root.join("benches/apps"))
+            .current_dir(self.folder.clone().unwrap_or_else(|| kit.root.join("benches/apps")))
             // The terminal's interrupt is for the harness, which ends the server in order.
             .process_group(0)
             .stdin(Stdio::null())

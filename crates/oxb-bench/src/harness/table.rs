@@ -8,6 +8,7 @@ use super::error::Error;
 use super::kit::{Kit, Ours};
 use super::machine::cpus;
 use super::options::Options;
+use super::peers;
 use super::rounds::{Measured, Row, measure};
 use super::run::{Bar, Limit, Missing, Run, ratio};
 use super::scenario::{self, Load, Promise, Scenario};
@@ -99,7 +100,7 @@ fn planned(load: &Load, row: &scenario::Row, options: &Options, kit: &Kit) -> Re
                 }
             }
         }
-        "granian rsgi" | "granian asgi" | "uvicorn" => {
+        "granian rsgi" | "granian asgi" | "uvicorn" if row.app.is_none() => {
             for event_loop in &row.loops {
                 let name = format!("{shown}, {event_loop}");
                 let Some(python) = &kit.peers else {
@@ -116,14 +117,40 @@ fn planned(load: &Load, row: &scenario::Row, options: &Options, kit: &Kit) -> Re
                 }
             }
         }
-        other => all.push(missing(shown, "absent", &format!("no server `{other}` is in the catalog"))),
+        other => {
+            for event_loop in &row.loops {
+                let app = row.app.as_deref().unwrap_or("raw");
+                let name = format!("{shown}, {event_loop}, {app}");
+                all.push(match peer(other, event_loop, app, options, kit) {
+                    Ok(target) => Ok(made(target.name.clone(), Server::peer(&target, 1))),
+                    Err(why) => missing(name, "absent", &why),
+                });
+            }
+        }
     }
     Ok(all)
 }
 
+/// A server of the catalogue, installed for the first interpreter; or why it is absent.
+fn peer(
+    server: &str,
+    event_loop: &str,
+    app: &str,
+    options: &Options,
+    kit: &Kit,
+) -> Result<peers::Target, String> {
+    let Some(ours) = kit.ours.first().filter(|_| !options.without_peers) else {
+        return Err(kit.why_no_peers().to_owned());
+    };
+    let catalog = peers::Catalog::load(&kit.root.join("benches/peers")).map_err(|error| error.to_string())?;
+    let interpreter = peers::Interpreter::ask(&ours.python).map_err(|error| error.to_string())?;
+    let all = peers::Peers::open(catalog, interpreter, &kit.target);
+    all.target(server, event_loop, app).map_err(|absent| absent.why)
+}
+
 /// Whether a row is among the few of a quick run.
 fn is_quick(row: &scenario::Row) -> bool {
-    matches!(row.server.as_str(), "floor" | "ours" | "granian rsgi" | "uvicorn")
+    matches!(row.server.as_str(), "floor" | "ours" | "granian rsgi" | "uvicorn" | "uvicorn httptools")
 }
 
 fn is_for(row: &scenario::Row, ours: &Ours) -> bool {
