@@ -10,6 +10,7 @@ mod allocator;
 mod bridge;
 mod engine;
 mod errors;
+mod generator;
 mod json;
 mod paths;
 mod probe;
@@ -27,6 +28,7 @@ use pyo3::prelude::*;
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     engine::register(module)?;
     errors::register(module)?;
+    generator::register(module)?;
     json::register(module)?;
     paths::register(module)?;
     probe::register(module)?;
