@@ -45,6 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return routes(given)
         if command == "openapi":
             return openapi(given)
+        if command == "bench":
+            return bench(given)
     except (UsageError, _target.TargetError, _envfile.EnvFileError) as error:
         print(f"oxbrook: error: {error}", file=sys.stderr)
         return USAGE
@@ -104,7 +106,40 @@ def build_parser() -> Parser:
     openapi.add_argument("target", metavar="TARGET", help=target)
     add_finding(openapi)
     openapi.add_argument("-o", dest="output", metavar="FILE", help="write it to a file")
+    add_bench(
+        commands.add_parser("bench", help="measure an app on several engines", allow_abbrev=False), target
+    )
     return parser
+
+
+def add_bench(parser: argparse.ArgumentParser, target: str) -> None:
+    """Add the flags of `bench`."""
+    parser.description = "Measure an app on several engines and event loops under the same load."
+    parser.add_argument("target", metavar="TARGET", help=target)
+    add_finding(parser)
+    parser.add_argument("--path", default="/", metavar="PATH", help="what is asked for (/)")
+    parser.add_argument(
+        "--path-param", action="append", metavar="NAME=VALUE", help="value of {NAME} in the path; repeatable"
+    )
+    parser.add_argument("--method", metavar="METHOD", help="GET, or POST with a payload")
+    parser.add_argument("--payload", metavar="TEXT", help="the body; JSON unless a header says otherwise")
+    parser.add_argument("--header", action="append", metavar="NAME:VALUE", help="repeatable")
+    parser.add_argument(
+        "--engines",
+        default="oxbrook,granian,uvicorn",
+        metavar="LIST",
+        help="(oxbrook,granian,uvicorn)",
+    )
+    parser.add_argument("--loops", default="asyncio", metavar="LIST", help="asyncio,uvloop (asyncio)")
+    parser.add_argument(
+        "-c", "--connections", type=int, default=64, metavar="N", help="at the same time (64)"
+    )
+    parser.add_argument(
+        "-d", "--duration", type=float, default=5.0, metavar="SECONDS", help="of each round, after 1 s (5)"
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=3, metavar="N", help="interleaved; medians are shown (3)"
+    )
 
 
 def add_finding(parser: argparse.ArgumentParser) -> None:
@@ -246,6 +281,14 @@ def openapi(given: dict[str, Any]) -> int:
     except OSError as error:
         raise UsageError(f"-o {given['output']}: {error.strerror}") from None
     return 0
+
+
+def bench(given: dict[str, Any]) -> int:
+    """Measure the target."""
+    from oxbrook import _bench
+
+    on_stop(give_up)
+    return _bench.run(given, app_dir(given))
 
 
 def version_line() -> str:

@@ -1,7 +1,7 @@
 """The Rust extension. Its parts stand in the order of the crate's files; every name is private but `Request`."""
 
 from asyncio import AbstractEventLoop, Future, Task
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from selectors import SelectorKey
 from typing import TypeVar, final, overload
 
@@ -21,6 +21,7 @@ __all__ = [
     "Worker",
     "check_path",
     "encode_json",
+    "generate_load",
     "pattern_mistake",
     "probe",
     "shape",
@@ -28,6 +29,16 @@ __all__ = [
 ]
 
 _T = TypeVar("_T")
+
+# generator.rs
+
+def generate_load(load: Mapping[str, object]) -> str:
+    """Load a server in a closed loop, on this thread, and return the report as JSON.
+
+    `load`: url, method, headers (pairs), body, status (of a good answer), connections, warmup and duration in
+        seconds, process (the server's first, whose tree is accounted).
+    Raises: KeyError, TypeError or ValueError for a wrong load; RuntimeError where none can be made.
+    """
 
 # json.rs
 
