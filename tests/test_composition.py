@@ -612,6 +612,7 @@ def test_redirect_and_html() -> None:
         {"Location": "/zo%C3%AB?q=%C3%BC"},
         None,
     )
+    assert Redirect("/a b|c%20d?e=[f]").headers == {"Location": "/a%20b%7Cc%20d?e=[f]"}
     assert Redirect("/x", 303).set_cookie("a", "b").header_list() is not None
     assert isinstance(Redirect("/x").set_cookie("a"), Redirect)
     for url, status in (("/x", 200), ("/x", 304), ("/x\r\nSet-Cookie: a=b", 307), ("/x\n", 302)):

@@ -110,6 +110,22 @@ def test_r16_a_handler_is_cancelled_when_its_client_leaves(server: Command) -> N
     assert server.err.text == "", "nothing is logged"
 
 
+def test_r16_a_client_that_shuts_its_side_counts_as_gone(server: Command) -> None:
+    client = open_socket(server, "/wait")
+    eventually(lambda: seen(server) == ["began"], "the handler began")
+    client.shutdown(socket.SHUT_WR)
+    assert client.recv(1) == b"", "closed, without an answer"
+    eventually(lambda: seen(server) == ["began", "cancelled", "finally"], "the handler was cancelled")
+    client.close()
+
+
+def test_an_answer_that_needs_no_handler_reaches_a_client_that_shut_its_side(server: Command) -> None:
+    for _ in range(20):
+        with open_socket(server, "/nothing") as client:
+            client.shutdown(socket.SHUT_WR)
+            assert client.makefile("rb").readline() == b"HTTP/1.1 404 Not Found\r\n"
+
+
 def test_r16_a_handler_that_asks_for_it_runs_to_its_end(server: Command) -> None:
     client = open_socket(server, "/unhurried")
     eventually(lambda: seen(server) == ["began"], "the handler began")

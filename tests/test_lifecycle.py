@@ -6,6 +6,7 @@ import contextlib
 import signal
 import subprocess
 import sys
+import textwrap
 import threading
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -369,6 +370,25 @@ def test_a_grace_that_is_over_is_an_answer_to_who_waits_and_no_error_in_the_log(
     assert answers[0].headers["connection"] == "close"
 
 
+# Where a signal meets an app that is imported: in its own lines, inside text that is run, where what is
+# raised is swallowed, and where every exception is caught.
+PLACES = {
+    "lines": "wait()",
+    "exec": "exec('wait()')",
+    "finalizer": """
+class Finalized:
+    def __del__(self):
+        wait()
+Finalized()
+""",
+    "caught": """
+try:
+    wait()
+except BaseException:
+    pass
+""",
+}
+
 EARLY = """
     import atexit
     import time
@@ -384,28 +404,36 @@ EARLY = """
 
     def last():
         print("leaving", flush=True)
-        wait()
+        {last}
 
     atexit.register(last)
     print("importing", flush=True)
-    if {is_slow}:
-        wait()
+{place}
 """
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("part", ["importing", "leaving"])
-def test_a_stop_signal_ends_with_status_0_before_and_after_the_server_too(
-    serve: Callable[..., Command], part: str, number: signal.Signals
+@pytest.mark.parametrize("place", PLACES)
+def test_a_stop_signal_while_the_app_is_imported_ends_with_status_0(
+    serve: Callable[..., Command], place: str, number: signal.Signals
 ) -> None:
-    server = serve(EARLY.replace("{is_slow}", str(part == "importing")))
-    if part == "leaving":
-        server.out.wait_for("listening")
-        server.process.send_signal(number)
-    server.out.wait_for(part)
+    server = serve(EARLY.replace("{place}", textwrap.indent(PLACES[place], "    ")).replace("{last}", ""))
+    server.out.wait_for("importing")
+    assert server.stop(number) == 0
+    server.out.wait_for("leaving")
+    assert "listening" not in server.out.text
+    # A finalizer's exception is printed by the interpreter, whatever it is.
+    assert "ignored" in server.err.text if place == "finalizer" else server.err.text == ""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stop_signal_after_the_server_ends_with_status_0(
+    serve: Callable[..., Command], number: signal.Signals
+) -> None:
+    server = serve(EARLY.replace("{place}", "").replace("{last}", "wait()"))
+    server.out.wait_for("listening")
     server.process.send_signal(number)
-    if part == "importing":
-        server.out.wait_for("leaving")
-        server.process.send_signal(number)
+    server.out.wait_for("leaving")
+    server.process.send_signal(number)
     assert server.ended() == 0
     assert server.err.text == ""

@@ -195,6 +195,60 @@ def test_a_teardown_that_raises_is_printed_and_the_others_go_on(capfd: pytest.Ca
     assert "LookupError: in the teardown" in capfd.readouterr().err
 
 
+ENDS_IN = """
+    import asyncio
+    from oxbrook import App
+
+    @lambda make: make()
+    def app():
+        async def hook(app):
+            async def generator():
+                try:
+                    yield
+                finally:
+                    print("generator closed", flush=True)
+
+            left = generator()
+            await anext(left)
+            app.left = left
+            yield
+            raise {error}("in the teardown")
+
+        app = App({which}=hook)
+
+        @app.get("/")
+        async def hello():
+            return "hello"
+
+        return app
+"""
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+@pytest.mark.parametrize("error", ["asyncio.CancelledError", "KeyboardInterrupt", "SystemExit"])
+def test_whatever_a_teardown_raises_is_printed_and_the_rest_of_its_end_goes_on(
+    serve: Callable[..., Command], error: str, loop: str
+) -> None:
+    if loop == "uvloop":
+        pytest.importorskip("uvloop")
+    source = ENDS_IN.replace("{which}", "worker_lifespan").replace("{error}", error)
+    server = serve(source, "--loop", loop, "--workers", "1")
+    assert httpx.get(server.url, timeout=DEADLINE).text == "hello"
+    assert server.stop() == 0
+    assert f"{error.rpartition('.')[2]}: in the teardown" in server.err.text
+    assert server.err.text.count("in the teardown") == 2, "the line of the source, and the error"
+    assert "never awaited" not in server.err.text
+    assert "generator closed" in server.out.text
+
+
+def test_a_cancelled_teardown_of_the_process_is_raised(serve: Callable[..., Command]) -> None:
+    source = ENDS_IN.replace("{which}", "lifespan").replace("{error}", "asyncio.CancelledError")
+    server = serve(source)
+    assert httpx.get(server.url, timeout=DEADLINE).text == "hello"
+    assert server.stop() == 1
+    assert "CancelledError: in the teardown" in server.err.text
+
+
 def test_hooks_have_to_be_callable() -> None:
     for name in ("lifespan", "worker_lifespan"):
         with pytest.raises(TypeError, match=f"{name} must be callable"):

@@ -84,6 +84,7 @@ RETURNS: dict[str, tuple[object, int, str | None, bytes]] = {
     "response-own-type": (Response(b"x", headers={"content-Type": "a/c"}), 200, "a/c", b"x"),
     "response-subclass": (Page("<p>"), 200, "text/html; charset=utf-8", b"<p>"),
     "response-204": (Response(b"dropped", 204), 204, JSON, b""),
+    "response-205": (Response(b"dropped", 205), 205, JSON, b""),
     "response-304": (Response(b"dropped", 304), 304, JSON, b""),
     "response-503": (Response(b"later", 503, "text/plain"), 503, "text/plain", b"later"),
 }

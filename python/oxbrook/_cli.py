@@ -25,6 +25,17 @@ RELOAD_FD: Final = "OXBROOK_RELOAD_FD"
 RELOAD_GRACE: Final = 1.0
 
 
+class Stopped(BaseException):
+    """A stop signal came before there was a server.
+
+    No KeyboardInterrupt: where one passes through `exec`, as at every import that makes classes from text,
+    CPython ends the process by SIGINT whoever catches it afterwards.
+    """
+
+    # An import may swallow what is raised in it (a finalizer does); it is looked at once more after it.
+    is_due = False
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser whose errors read as those of the rest of the command."""
 
@@ -50,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (UsageError, _target.TargetError, _envfile.EnvFileError) as error:
         print(f"oxbrook: error: {error}", file=sys.stderr)
         return USAGE
-    except KeyboardInterrupt:
+    except (Stopped, KeyboardInterrupt):
         on_stop(leave)
         return 0
     if given["version"]:
@@ -159,7 +170,8 @@ def on_stop(then: Callable[[int, FrameType | None], None]) -> None:
 
 def give_up(_number: int, _frame: FrameType | None) -> NoReturn:
     """Stop before there is a server: `main` returns 0 for it."""
-    raise KeyboardInterrupt
+    Stopped.is_due = True
+    raise Stopped
 
 
 def leave(_number: int, _frame: FrameType | None) -> NoReturn:
@@ -205,6 +217,8 @@ def serve(given: dict[str, Any], options: dict[str, Any], log_level: str) -> int
         app = _target.load(given["target"], given["factory"])
         if options.get("loop") == "uvloop":
             import uvloop  # noqa: F401 (so that what it does to the GIL is seen)
+    if Stopped.is_due:
+        raise Stopped
     set_log_level(log_level)
     try:
         app.run(**options)

@@ -63,6 +63,11 @@ class Lifespan:
             self._task.cancel()
         return self._task
 
+    @property
+    def is_set_up(self) -> bool:
+        """Whether the setup came to its `yield`."""
+        return self._values is not None
+
     async def _run(self, is_up: asyncio.Future[None]) -> None:
         async with managed(self._hook, self._app) as yielded:
             if yielded is not None and not isinstance(yielded, Mapping):
@@ -70,6 +75,14 @@ class Lifespan:
             self._values = dict(yielded or {})
             is_up.set_result(None)
             await self._ending.wait()
+
+
+def failure(task: asyncio.Task[None]) -> BaseException | None:
+    """Return what ended a Task that is done, a CancelledError too; None if it ended well."""
+    try:
+        return task.exception()
+    except asyncio.CancelledError as error:
+        return error
 
 
 def managed(hook: Hook, app: App) -> AbstractAsyncContextManager[Values]:
@@ -127,8 +140,11 @@ class ProcessLifespan:
             if ending is not None:
                 self._run(ending, is_over)
                 is_whole = ending.done()
-                if ending.done() and not ending.cancelled():
-                    ending.result()
+                # A setup that was cut short is cancelled from here; a teardown never is.
+                error = failure(ending) if ending.done() else None
+                is_from_here = isinstance(error, asyncio.CancelledError) and not self._lifespan.is_set_up
+                if error is not None and not is_from_here:
+                    raise error
         finally:
             left = asyncio.all_tasks(self._loop)
             for task in left:

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from oxbrook import _core, _leftover
-from oxbrook._lifespan import Lifespan, joined
+from oxbrook._lifespan import Lifespan, failure, joined
 from oxbrook._state import State
 
 if TYPE_CHECKING:
@@ -84,6 +84,8 @@ class WorkerLoop:
         self._ends = math.inf
         self._is_asked_to_stop = False
         self._is_over = False
+        # A KeyboardInterrupt or SystemExit of the app while the loop ended.
+        self._printed: list[BaseException] = []
         self.thread = threading.Thread(target=self._run, name=f"oxbrook-worker-{index}")
 
     def start(self, is_stopped: Callable[[], bool] = lambda: False) -> None:
@@ -162,11 +164,23 @@ class WorkerLoop:
             # Where the app ended it, the server has to stop, and gives the time for what follows.
             self._on_end()
             try:
-                loop.run_until_complete(self._tear_down())
+                self._run_to_end(loop)
             finally:
                 self._settle()
                 executor.shutdown(wait=False, cancel_futures=True)
                 self._join(helpers)
+
+    def _run_to_end(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Run the teardown; what breaks out of the loop on the way is printed and stops nothing of it."""
+        ending = loop.create_task(self._tear_down())
+        while not ending.done():
+            try:
+                loop.run_until_complete(ending)
+            except BaseException as error:
+                if ending.done():
+                    raise
+                self._printed.append(error)
+                traceback.print_exception(error, file=sys.stderr)
 
     def _note(self, error: BaseException) -> None:
         """Keep what the server has to raise."""
@@ -236,11 +250,10 @@ class WorkerLoop:
         if ending is None:
             return
         await self._wait([ending], is_reported=False)
-        if ending.done() and not ending.cancelled():
-            error = ending.exception()
-            # What stopped the start is raised by the server.
-            if error is not None and self.is_up.is_set():
-                traceback.print_exception(error, file=sys.stderr)
+        # What stopped the start is raised by the server.
+        error = failure(ending) if ending.done() and self.is_up.is_set() else None
+        if error is not None and error not in self._printed:
+            traceback.print_exception(error, file=sys.stderr)
 
     async def _wait(self, tasks: Collection[asyncio.Task[Any]], is_reported: bool = True) -> None:
         """Wait until these are done or the time is over, which the server may cut short."""

@@ -20,6 +20,8 @@ COOKIE_NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 COOKIE_VALUE: Final = re.compile(r'[!#-+\--:<-\[\]-~]*|"[!#-+\--:<-\[\]-~]*"')
 # What would end an attribute, or the whole header.
 ATTRIBUTE_END: Final = re.compile(r"[;\x00-\x08\x0a-\x1f\x7f]")
+# RFC 3986 sections 2.1 to 2.3: neither reserved nor unreserved, nor the sign of what is encoded already.
+NO_URI: Final = re.compile(r"[^!#$%&'()*+,\-./0-9:;=?@A-Z\[\]_a-z~]+")
 
 
 class Headed:
@@ -101,7 +103,7 @@ class Response(Headed):
 class Redirect(Response):
     """An answer without a body that sends the client to `url`; `status` is 301, 302, 303, 307 or 308.
 
-    Characters outside ASCII are percent-encoded.
+    Characters that no URI holds (spaces, those outside ASCII) are percent-encoded (RFC 3986 section 2.1).
 
     Raises: ValueError for another status or a line break in `url`.
     """
@@ -113,12 +115,12 @@ class Redirect(Response):
             raise ValueError(f"the status of a Redirect is 301, 302, 303, 307 or 308, not {status!r}")
         if "\r" in url or "\n" in url:
             raise ValueError(f"the url of a Redirect holds a line break: {url!r}")
-        location = url
-        if not url.isascii():
-            from urllib.parse import quote
+        super().__init__(b"", status, None, {"Location": NO_URI.sub(percent_encoded, url)})
 
-            location = "".join(one if one.isascii() else quote(one) for one in url)
-        super().__init__(b"", status, None, {"Location": location})
+
+def percent_encoded(found: re.Match[str]) -> str:
+    """Return what was found as the octets of its UTF-8, percent-encoded."""
+    return "".join(f"%{octet:02X}" for octet in found[0].encode())
 
 
 class HTML(Response):

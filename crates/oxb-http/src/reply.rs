@@ -122,7 +122,7 @@ impl ReplyHead {
 pub struct Reply {
     /// Status and fields.
     pub head: ReplyHead,
-    /// The body; not sent where HTTP has none (`HEAD`, 204, 304).
+    /// The body; not sent where HTTP has none (`HEAD`, 204, 205, 304).
     pub body: Bytes,
 }
 

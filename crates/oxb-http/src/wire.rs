@@ -30,9 +30,14 @@ pub(crate) enum Persistence {
     Close,
 }
 
-/// Whether an answer of this status has a body at all (RFC 9110 sections 15.3.5 and 15.4.5).
-pub(crate) fn has_body(status: u16) -> bool {
-    !matches!(status, 100..=199 | 204 | 304)
+/// How an answer is framed whose status has no body; None for one that has (RFC 9110 sections 15.3.5, 15.3.6
+/// and 15.4.5). A 205 is one of the latter to its reader, so that it says that nothing follows.
+pub(crate) fn bodyless(status: u16) -> Option<BodyWire> {
+    match status {
+        100..=199 | 204 | 304 => Some(BodyWire::None),
+        205 => Some(BodyWire::Length(0)),
+        _ => None,
+    }
 }
 
 /// Whether a handler's own fields ask for the connection to be closed.

@@ -361,6 +361,9 @@ fn r07_a_bodyless_answer_has_no_framing_and_no_body_and_the_next_one_parses() {
         for (target, status) in [("/empty", 204), ("/unmodified", 304), ("/hello", 200)] {
             assert_eq!(client.get(target).status, status);
         }
+        // RFC 9110 section 15.3.6: no content, and its reader is told so.
+        let answer = client.get("/reset");
+        assert_eq!((answer.status, answer.header("content-length"), answer.text()), (205, Some("0"), ""));
     }
     client.send("HEAD /hello HTTP/1.1\r\nHost: a\r\n\r\n");
     let head = client.answer_to_head();

@@ -24,7 +24,7 @@ fn stream(held: Held, status: u16, declared: Option<u64>) -> StreamWriter {
 fn r07_a_stream_with_a_bodyless_status_sends_no_body_and_its_source_is_closed() {
     let site = Site::start(ServerOptions::default());
     let mut client = site.connect();
-    for status in [204, 304] {
+    for status in [204, 205, 304] {
         for declared in [None, Some(5)] {
             client.send(REQUEST.repeat(2));
             let held = begun(&site);

@@ -23,10 +23,10 @@ impl<T: Transport> Connection<T> {
     }
 
     pub(super) fn write_reply(&mut self, asked: Asked, head: &ReplyHead, body: Bytes) {
-        let has_body = wire::has_body(head.status);
-        let framing = if has_body { BodyWire::Length(body.len() as u64) } else { BodyWire::None };
+        let bodyless = wire::bodyless(head.status);
+        let framing = bodyless.unwrap_or(BodyWire::Length(body.len() as u64));
         self.write_reply_head(asked, head, framing);
-        if has_body && !asked.is_head {
+        if bodyless.is_none() && !asked.is_head {
             self.socket.output.push(body);
         }
     }

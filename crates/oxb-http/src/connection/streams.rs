@@ -29,18 +29,18 @@ impl<T: Transport> Connection<T> {
                 return self.answer_bad_head(asked, &error);
             }
         };
-        let has_body = wire::has_body(head.status);
-        let body = match declared {
-            _ if !has_body => BodyWire::None,
-            Some(length) => BodyWire::Length(length),
-            None if asked.is_head => BodyWire::None,
-            None if asked.is_http10 => BodyWire::UntilClose,
-            None => BodyWire::Chunked,
+        let bodyless = wire::bodyless(head.status);
+        let body = match (bodyless, declared) {
+            (Some(framing), _) => framing,
+            (None, Some(length)) => BodyWire::Length(length),
+            (None, None) if asked.is_head => BodyWire::None,
+            (None, None) if asked.is_http10 => BodyWire::UntilClose,
+            (None, None) => BodyWire::Chunked,
         };
         let closes = wire::asks_to_close(head) || body == BodyWire::UntilClose;
         let asked = persisting(asked, closes);
         self.write_reply_head(asked, head, body);
-        if !has_body || asked.is_head {
+        if bodyless.is_some() || asked.is_head {
             self.give_up_stream_source();
             self.end_exchange();
             return self.after_answer(asked);

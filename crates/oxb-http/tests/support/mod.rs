@@ -168,6 +168,7 @@ impl Service for Desk {
             }
             "/echo" | "/small" => responder.reply(Reply::new(200, "application/octet-stream", body)),
             "/empty" => responder.reply(Reply::new(204, TEXT, "never sent")),
+            "/reset" => responder.reply(Reply::new(205, TEXT, "never sent")),
             "/unmodified" => responder.reply(Reply::new(304, TEXT, "never sent")),
             "/full" => responder.overloaded(),
             "/last" => {
@@ -202,9 +203,19 @@ pub(crate) fn routes() -> (Router, Vec<RouteOptions>) {
         routes.add(method, path, params).expect("the paths of this table do not conflict");
         options.push(own);
     };
-    for path in
-        ["/hello", "/probe", "/large", "/empty", "/unmodified", "/last", "/drop", "/panic", "/full", "/hold"]
-    {
+    for path in [
+        "/hello",
+        "/probe",
+        "/large",
+        "/empty",
+        "/reset",
+        "/unmodified",
+        "/last",
+        "/drop",
+        "/panic",
+        "/full",
+        "/hold",
+    ] {
         add("GET", path, vec![], RouteOptions::default());
     }
     for path in ["/echo", "/hold", "/full"] {
