@@ -19,6 +19,7 @@ from oxbrook._app import App
 from oxbrook._core import Request
 from oxbrook._depends import Depends
 from oxbrook._errors import HTTPError, RequestValidationError
+from oxbrook._forms import Form, FormData, UploadFile
 from oxbrook._markers import Cookie, Header, Query
 from oxbrook._responses import HTML, Redirect, Reply, Response, Stream
 from oxbrook._router import Router
@@ -32,6 +33,8 @@ __all__ = [
     "App",
     "Cookie",
     "Depends",
+    "Form",
+    "FormData",
     "HTTPError",
     "Header",
     "JsonFormatter",
@@ -45,6 +48,7 @@ __all__ = [
     "Session",
     "Sessions",
     "Stream",
+    "UploadFile",
     "__version__",
     "json_logging",
 ]

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin
 
-from oxbrook import _compose, _depends
+from oxbrook import _compose, _depends, _forms
 from oxbrook._annotations import KINDS, bare, evaluate, is_model, metadata, show, signature
 from oxbrook._core import Request
 from oxbrook._markers import Marker, Number, Query, marker_of
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 SUPPORTED: Final = "str, int, float, bool, UUID, date, datetime, Decimal, an Enum or a Literal of str or int"
 EMPTY: Final = inspect.Parameter.empty
+JSON: Final = "application/json"
+URLENCODED: Final = "application/x-www-form-urlencoded"
+MULTIPART: Final = "multipart/form-data"
 
 Presence = Literal["required", "optional", "default"]
 Source = Literal["path", "query", "header", "cookie"]
@@ -63,13 +66,17 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Argument:
-    """One argument of a handler: a coerced value by its index, a dependency, a body, or else the request."""
+    """One argument of a handler: a coerced value by its index, a dependency, a body, or else the request.
+
+    `body_type` is the media type of a body, `model` the model it is made into.
+    """
 
     name: str
     is_keyword_only: bool
     value: int | None = None
     plan: Plan | None = None
     body: Callable[[Request], Any] | None = None
+    body_type: str = ""
     model: Any = None
 
 
@@ -91,6 +98,11 @@ class Binding:
     def is_composed(self) -> bool:
         """Whether the handler takes more than the request and coerced values."""
         return any(argument.plan is not None or argument.body is not None for argument in self.arguments)
+
+    @property
+    def is_form(self) -> bool:
+        """Whether the body is bound as a form."""
+        return any(argument.body_type in (URLENCODED, MULTIPART) for argument in self.arguments)
 
 
 class Unsupported(TypeError):
@@ -116,7 +128,9 @@ def bind(
             continue
         annotation = evaluate(parameter.annotation, fn, local_names)
         try:
-            markers[parameter.name] = marker_of(metadata(annotation))
+            markers[parameter.name] = marker_of(beside := metadata(annotation))
+            if any(one is _forms.Form or isinstance(one, _forms.FormDefault) for one in beside):
+                raise TypeError("Form() is a default: write name: Model = Form()")
         except TypeError as error:
             raise TypeError(f"handler {name}, parameter {parameter.name!r}: {error}") from None
         found.append(parameter.replace(annotation=bare(annotation)))
@@ -161,10 +175,13 @@ def bound(
     if isinstance(parameter.default, Marker):
         kind = type(parameter.default).__name__
         raise Unsupported(f"{kind} is no default: write Annotated[T, {kind}(...)]")
+    if parameter.default is _forms.Form:
+        raise Unsupported("Form is a function: write = Form()")
     if marker is not None:
         for is_there, where in (
             (parameter.name in placeholders, "a path placeholder"),
             (isinstance(parameter.default, _depends.Dependency), "a dependency"),
+            (isinstance(parameter.default, _forms.FormDefault), "a form"),
             (is_model(parameter.annotation), "a body"),
         ):
             if is_there:
@@ -173,11 +190,29 @@ def bound(
         parameters.append(path_parameter(parameter, placeholders[parameter.name]))
     elif isinstance(parameter.default, _depends.Dependency):
         return replace(argument, plan=_depends.plan_of(parameter.default))
+    elif isinstance(parameter.default, _forms.FormDefault):
+        return form_argument(argument, parameter.annotation, parameter.default)
     elif is_model(parameter.annotation):
-        return replace(argument, body=_compose.body_reader(parameter.annotation), model=parameter.annotation)
+        reader = _compose.body_reader(parameter.annotation)
+        return replace(argument, body=reader, body_type=JSON, model=parameter.annotation)
     else:
         parameters.append(read_parameter(parameter, marker or Query()))
     return replace(argument, value=len(parameters) - 1)
+
+
+def form_argument(argument: Argument, annotation: object, default: _forms.FormDefault) -> Argument:
+    """Return a form bound to the annotated model."""
+    if not is_model(annotation):
+        what = "nothing" if annotation is EMPTY else show(annotation)
+        raise Unsupported(
+            f"Form() is the default of a parameter annotated with a pydantic model, not with {what}"
+        )
+    return replace(
+        argument,
+        body=_forms.form_reader(annotation, default.max_parts),
+        body_type=MULTIPART if _forms.has_file(annotation) else URLENCODED,
+        model=annotation,
+    )
 
 
 def find_request(
@@ -291,6 +326,8 @@ def kind_of(annotation: object) -> tuple[str, tuple[object, ...] | None]:
         kind = KINDS.get((annotation.__module__, annotation.__qualname__))
         if kind is not None:
             return kind, None
+    if annotation is _forms.UploadFile:
+        raise Unsupported("a file is a field of a model: declare that with name: Model = Form()")
     if is_model(annotation):
         raise Unsupported(f"{show(annotation)} is a pydantic model: a body is declared as the model itself")
     raise Unsupported(f"{show(annotation)} is not supported: annotate it as Request or with {SUPPORTED}")

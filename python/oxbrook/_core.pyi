@@ -6,6 +6,7 @@ from selectors import SelectorKey
 from typing import TypeVar, final, overload
 
 from oxbrook._app import App
+from oxbrook._forms import FormData
 from oxbrook._options import ServerOptions
 from oxbrook._responses import Response
 from oxbrook._state import State
@@ -22,6 +23,7 @@ __all__ = [
     "check_path",
     "encode_json",
     "generate_load",
+    "parse_form",
     "pattern_mistake",
     "probe",
     "shape",
@@ -53,6 +55,16 @@ def encode_json(value: object) -> bytes:
 
 def status_title(status: int) -> str:
     """The name of a status by RFC 9110, the same on every Python; `Error` for an unknown one."""
+
+# form.rs
+
+def parse_form(
+    request: Request, max_parts: int
+) -> list[tuple[str, str] | tuple[str, str, str | None, bytes]]:
+    """The parts of a form in order: name and text, or name, filename, content type and data of a file.
+
+    Raises: HTTPError 415, 400 or 413 (api.md 4.3).
+    """
 
 # paths.rs
 
@@ -116,6 +128,12 @@ class Request:
     @property
     def body(self) -> bytes:
         """The whole body."""
+    def form(self, max_parts: int = 1000) -> FormData:
+        """The body as a form, parsed on each call.
+
+        Raises: HTTPError 415 for another content type, 400 for a malformed body, 413 for more parts; ValueError
+            for fewer than one part.
+        """
     @property
     def headers(self) -> dict[str, str]:
         """A new dict: lower-case names, repeats joined with `, `, without values that are not text."""

@@ -147,9 +147,9 @@ def operation_of(route: Route, name: str, models: Models) -> dict[str, Any]:
         operation["deprecated"] = True
     if route.params:
         operation["parameters"] = [parameter_of(parameter) for parameter in route.params]
-    body = next((argument.model for argument in route.binding.arguments if argument.model is not None), None)
+    body = next((argument for argument in route.binding.arguments if argument.model is not None), None)
     if body is not None:
-        content = {"application/json": {"schema": models.reference(body, "validation")}}
+        content = {body.body_type: {"schema": models.reference(body.model, "validation")}}
         operation["requestBody"] = {"required": True, "content": content}
     operation["responses"] = responses_of(route, body is not None, models)
     return operation

@@ -32,6 +32,7 @@
 
 mod calendar;
 pub mod chunked;
+pub mod form;
 pub mod head;
 pub mod http_date;
 pub mod params;

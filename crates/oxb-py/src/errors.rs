@@ -3,6 +3,7 @@
 //! Invariant: each `match` lists every variant, so a new error asks at compile time what Python sees.
 
 use oxb_core::LoopSetError;
+use oxb_http::form::FormError;
 use oxb_http::listener::BindError;
 use oxb_http::problem;
 use oxb_http::reply::BadHead;
@@ -56,6 +57,20 @@ pub(crate) fn loop_set_error(error: &LoopSetError) -> PyErr {
             PyValueError::new_err(error.to_string())
         }
         LoopSetError::Signal { .. } => PyRuntimeError::new_err(error.to_string()),
+    }
+}
+
+/// Why a body is not taken as a form: `HTTPError` with the status of api.md 4.3.
+pub(crate) fn form_error(py: Python<'_>, error: &FormError) -> PyErr {
+    http_error(py, error.status(), &error.to_string())
+}
+
+/// `oxbrook.HTTPError` with this status and detail.
+pub(crate) fn http_error(py: Python<'_>, status: u16, detail: &str) -> PyErr {
+    let class = py.import("oxbrook._errors").and_then(|errors| errors.getattr(intern!(py, "HTTPError")));
+    match class.and_then(|class| class.call1((status, detail))) {
+        Ok(error) => PyErr::from_value(error),
+        Err(error) => error,
     }
 }
 

@@ -10,6 +10,7 @@ mod allocator;
 mod bridge;
 mod engine;
 mod errors;
+mod form;
 mod generator;
 mod json;
 mod paths;
@@ -28,6 +29,7 @@ use pyo3::prelude::*;
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     engine::register(module)?;
     errors::register(module)?;
+    form::register(module)?;
     generator::register(module)?;
     json::register(module)?;
     paths::register(module)?;

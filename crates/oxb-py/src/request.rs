@@ -7,6 +7,7 @@
 
 mod made;
 
+use bytes::Bytes;
 use oxb_http::request::Request;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
@@ -92,6 +93,17 @@ impl PyRequest {
         match &self.source {
             Source::Wire(request) => request.path(),
             Source::Made(made) => &made.path,
+        }
+    }
+
+    /// The `Content-Type` field as sent, and the whole body.
+    pub(crate) fn content(&self, py: Python<'_>) -> (Option<&[u8]>, Bytes) {
+        match &self.source {
+            Source::Wire(request) => (request.header("content-type"), request.body().clone()),
+            Source::Made(made) => {
+                let body = self.body(py);
+                (made.header("content-type"), Bytes::copy_from_slice(body.as_bytes(py)))
+            }
         }
     }
 
@@ -183,6 +195,13 @@ impl PyRequest {
             Source::Wire(request) => PyBytes::new(py, request.body()).unbind(),
             Source::Made(_) => PyBytes::new(py, b"").unbind(),
         })
+    }
+
+    /// The body as a form of at most `max_parts` parts, parsed on each call.
+    #[pyo3(signature = (max_parts=1000))]
+    fn form<'py>(slf: &Bound<'py, Self>, max_parts: i64) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        py.import("oxbrook._forms")?.call_method1(intern!(py, "form_of"), (slf, max_parts))
     }
 
     /// The first value of a header, whatever the case of its name; `default` when it is absent or holds a byte
