@@ -50,7 +50,7 @@ make: Any = App
 
 
 def test_the_public_names_are_exactly_those_of_this_version() -> None:
-    names = "App Cookie Depends HTML HTTPError Header JsonFormatter Query Redirect Reply Request"
+    names = "App CORS Cookie Depends HTML HTTPError Header JsonFormatter Query Redirect Reply Request"
     names += " RequestValidationError Response Router Session Sessions Stream __version__ json_logging"
     assert sorted(oxbrook.__all__) == names.split()
     assert all(hasattr(oxbrook, name) for name in oxbrook.__all__)

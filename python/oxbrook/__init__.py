@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from oxbrook._app import App
 from oxbrook._core import Request
+from oxbrook._cors import CORS
 from oxbrook._depends import Depends
 from oxbrook._errors import HTTPError, RequestValidationError
 from oxbrook._forms import Form, FormData, UploadFile
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from oxbrook._sessions import Session, Sessions
 
 __all__ = [
+    "CORS",
     "HTML",
     "App",
     "Cookie",

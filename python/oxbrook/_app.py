@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from oxbrook._blocking import AppPool
 from oxbrook._compose import ExceptionHandler, Middleware, check_async
+from oxbrook._cors import CORS
 from oxbrook._decorators import Decorators
 from oxbrook._lifespan import Hook
 from oxbrook._options import MAX_MESSAGE, ServerOptions
@@ -49,6 +50,7 @@ class App(Decorators):
         debug: bool = False,
         lifespan: Hook | None = None,
         worker_lifespan: Hook | None = None,
+        cors: CORS | None = None,
     ) -> None:
         for name, value in (("docs_url", docs_url), ("mcp_url", mcp_url)):
             if value is not None:
@@ -58,6 +60,8 @@ class App(Decorators):
         for name, hook in (("lifespan", lifespan), ("worker_lifespan", worker_lifespan)):
             if hook is not None and not callable(hook):
                 raise TypeError(f"{name} must be callable, not {type(hook).__name__}")
+        if cors is not None and not isinstance(cors, CORS):
+            raise TypeError(f"cors must be a CORS, not {type(cors).__name__}")
         self.title = title
         self.version = version
         self.description = description
@@ -67,6 +71,7 @@ class App(Decorators):
         self.debug = debug
         self.lifespan = lifespan
         self.worker_lifespan = worker_lifespan
+        self.cors = cors
         self.state = State({})
         self.workers: int | None = None
         self._pool = AppPool()

@@ -13,6 +13,7 @@ from oxbrook._state import State
 
 __all__ = [
     "Context",
+    "CorsRules",
     "Engine",
     "Outlet",
     "Param",
@@ -31,6 +32,22 @@ __all__ = [
 ]
 
 _T = TypeVar("_T")
+
+# cors.rs
+
+@final
+class CorsRules:
+    """The rules of a `CORS`. Raises ValueError for rules that could not work."""
+
+    def __new__(
+        cls,
+        allow_origins: list[str],
+        allow_methods: list[str],
+        allow_headers: list[str],
+        allow_credentials: bool,
+        expose_headers: list[str],
+        max_age: int | None,
+    ) -> CorsRules: ...
 
 # generator.rs
 
@@ -266,6 +283,7 @@ class Engine:
         log_stream: Callable[[BaseException, Request], None],
         send_stream: Callable[..., Coroutine[object, object, None]],
         submit: Callable[[Callable[[], object]], None],
+        cors: CorsRules | None = None,
     ) -> Engine: ...
     def bind(self) -> tuple[int, int, int] | None:
         """Take the place to listen at; returns what was lowered for want of descriptors: from, to, limit."""

@@ -115,6 +115,7 @@ class ServerHandle:
             log_stream=log_stream,
             send_stream=send_stream,
             submit=pool.submit,
+            cors=None if app.cors is None else app.cors._rules,
         )
         with self._lifespan():
             # A stop while the hook set up: nothing is served.

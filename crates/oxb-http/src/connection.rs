@@ -24,6 +24,7 @@ use std::time::Duration;
 use oxb_core::Micros;
 
 use crate::body::{BodyEnd, Collecting};
+use crate::cors::Stance;
 use crate::exchange::Exchange;
 use crate::head::{Head, HeadLimits, HeadScan};
 use crate::io_thread;
@@ -51,6 +52,8 @@ struct Asked {
     keep_alive: bool,
     /// The client did not ask to close: it may send its next request before it learns that it is refused.
     may_send_more: bool,
+    /// What the answer says to the origin of its request.
+    stance: Stance,
 }
 
 /// A routed request whose body is still coming.

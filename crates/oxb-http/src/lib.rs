@@ -33,6 +33,7 @@
 mod calendar;
 pub mod chunked;
 pub mod form;
+pub mod cors;
 pub mod head;
 pub mod http_date;
 pub mod params;

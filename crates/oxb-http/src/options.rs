@@ -2,7 +2,10 @@
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
+
+use crate::cors::Cors;
 
 /// Where to listen.
 #[derive(Debug)]
@@ -50,6 +53,8 @@ pub struct ServerOptions {
     pub body_timeout: Option<Duration>,
     /// Without the client taking a byte of what waits for it; then closed.
     pub write_timeout: Option<Duration>,
+    /// Who may call from other origins; `None`: browsers let nobody.
+    pub cors: Option<Arc<Cors>>,
 }
 
 impl Default for ServerOptions {
@@ -66,6 +71,7 @@ impl Default for ServerOptions {
             keep_alive_timeout: Some(Duration::from_secs(75)),
             body_timeout: Some(Duration::from_secs(30)),
             write_timeout: Some(Duration::from_secs(30)),
+            cors: None,
         }
     }
 }

@@ -135,13 +135,13 @@ impl Reply {
 }
 
 /// RFC 9110 section 5.6.2.
-fn is_token(name: &[u8]) -> bool {
+pub(crate) fn is_token(name: &[u8]) -> bool {
     !name.is_empty()
         && name.iter().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte))
 }
 
 /// RFC 9110 section 5.5: no control characters but the tab.
-fn is_field_value(value: &[u8]) -> bool {
+pub(crate) fn is_field_value(value: &[u8]) -> bool {
     value.iter().all(|&byte| byte == b'\t' || (byte >= 0x20 && byte != 0x7f))
 }
 

@@ -3,6 +3,7 @@
 //! Framing fields come from here alone: whatever a handler says of `Content-Length`, `Transfer-Encoding` or
 //! `Keep-Alive` is dropped, so that an answer cannot end elsewhere than the next one begins (R07).
 
+use crate::cors::{Cors, Stance};
 use crate::problem;
 use crate::reply::ReplyHead;
 
@@ -50,12 +51,13 @@ pub(crate) fn asks_to_close(head: &ReplyHead) -> bool {
     })
 }
 
-/// Appends status line, fields and the blank line.
+/// Appends status line, fields, those of `cors` among them, and the blank line.
 pub(crate) fn write_head(
     out: &mut Vec<u8>,
     head: &ReplyHead,
     body: BodyWire,
     persistence: Persistence,
+    cors: Option<(&Cors, Stance)>,
     date: &[u8; 29],
 ) {
     if head.status == 200 {
@@ -96,6 +98,9 @@ pub(crate) fn write_head(
         out.extend_from_slice(b": ");
         out.extend_from_slice(value);
         out.extend_from_slice(b"\r\n");
+    }
+    if let Some((cors, stance)) = cors {
+        cors.write(stance, head, out);
     }
     if has_date {
         out.extend_from_slice(b"\r\n");
@@ -146,7 +151,7 @@ mod tests {
 
     fn written(head: &ReplyHead, body: BodyWire, persistence: Persistence) -> String {
         let mut out = Vec::new();
-        write_head(&mut out, head, body, persistence, DATE);
+        write_head(&mut out, head, body, persistence, None, DATE);
         String::from_utf8(out).unwrap()
     }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use oxb_core::{Assignment, LoopSet, LoopSetOptions};
 use oxb_http::RouteOptions;
+use oxb_http::cors::Cors;
 use oxb_http::listener::Address;
 use oxb_http::options::{Place, ServerOptions};
 use oxb_http::router::{Router, RouterBuilder};
@@ -20,6 +21,7 @@ use pyo3::sync::MutexExt;
 
 use crate::allocator;
 use crate::bridge::Bridge;
+use crate::cors::CorsRules;
 use crate::errors;
 use crate::route::Route;
 use crate::worker::Worker;
@@ -65,7 +67,7 @@ impl Options {
         })
     }
 
-    fn server_options(&self, io_threads: usize) -> ServerOptions {
+    fn server_options(&self, io_threads: usize, cors: Option<Arc<Cors>>) -> ServerOptions {
         ServerOptions {
             backlog: self.backlog,
             io_threads,
@@ -78,6 +80,7 @@ impl Options {
             keep_alive_timeout: limit(self.keep_alive_timeout),
             body_timeout: limit(self.body_timeout),
             write_timeout: limit(self.write_timeout),
+            cors,
         }
     }
 }
@@ -101,6 +104,7 @@ pub(crate) struct Engine {
     routes: Vec<Py<Route>>,
     options: Options,
     io_threads: usize,
+    cors: Option<Arc<Cors>>,
     stage: Mutex<Stage>,
 }
 
@@ -131,7 +135,8 @@ impl Engine {
     /// debug)`, `log_stream(exception, request)`, `send_stream(source, outlet, declared)` and `submit(call)`.
     #[new]
     #[pyo3(signature = (
-        routes, options, *, loop_count, io_threads, app, is_debug, answer, log_stream, send_stream, submit
+        routes, options, *, loop_count, io_threads, app, is_debug, answer, log_stream, send_stream, submit,
+        cors=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "keywords of a Python constructor")]
     fn new(
@@ -146,6 +151,7 @@ impl Engine {
         log_stream: Py<PyAny>,
         send_stream: Py<PyAny>,
         submit: Py<PyAny>,
+        cors: Option<PyRef<'_, CorsRules>>,
     ) -> PyResult<Self> {
         allocator::give_large_buffers_back();
         let plans = routes.iter().map(|route| route.get().plan(py).map(Arc::new));
@@ -164,6 +170,7 @@ impl Engine {
             routes,
             options,
             io_threads,
+            cors: cors.map(|rules| rules.cors()),
             stage: Mutex::new(Stage::Idle),
         })
     }
@@ -171,7 +178,7 @@ impl Engine {
     /// Takes the place to listen at. Returns what had to be lowered for want of descriptors: from, to, limit.
     fn bind(&self, py: Python<'_>) -> PyResult<Option<(usize, usize, u64)>> {
         let place = self.options.place()?;
-        let options = self.options.server_options(self.io_threads);
+        let options = self.options.server_options(self.io_threads, self.cors.clone());
         let mut bound =
             py.detach(|| Server::bind(place, options)).map_err(|error| errors::serve_error(&error))?;
         let lowered = bound.fit_descriptors();

@@ -4,6 +4,7 @@
 
 use oxb_core::LoopSetError;
 use oxb_http::form::FormError;
+use oxb_http::cors::CorsError;
 use oxb_http::listener::BindError;
 use oxb_http::problem;
 use oxb_http::reply::BadHead;
@@ -47,6 +48,16 @@ pub(crate) fn serve_error(error: &ServeError) -> PyErr {
         | ServeError::Thread(_)
         | ServeError::Descriptors { .. } => PyRuntimeError::new_err(error.to_string()),
         ServeError::Bind(BindError::NotListening { .. }) => PyValueError::new_err(error.to_string()),
+    }
+}
+
+/// What rules for other origins that cannot be raise (api.md 10.2).
+pub(crate) fn cors_error(error: &CorsError) -> PyErr {
+    match error {
+        CorsError::NoOrigin
+        | CorsError::Origin(_)
+        | CorsError::AnyWithCredentials
+        | CorsError::Token(..) => PyValueError::new_err(error.to_string()),
     }
 }
 

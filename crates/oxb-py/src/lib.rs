@@ -8,6 +8,7 @@
 
 mod allocator;
 mod bridge;
+mod cors;
 mod engine;
 mod errors;
 mod form;
@@ -27,6 +28,7 @@ use pyo3::prelude::*;
 /// The module as Python imports it. It needs no GIL, so importing it never turns the GIL back on.
 #[pymodule(gil_used = false)]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    cors::register(module)?;
     engine::register(module)?;
     errors::register(module)?;
     form::register(module)?;

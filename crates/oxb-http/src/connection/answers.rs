@@ -41,7 +41,8 @@ impl<T: Transport> Connection<T> {
         if buf.capacity() == 0 {
             *buf = io_thread::take_out();
         }
-        io_thread::with(|io| wire::write_head(buf, head, body, persistence, io.date()));
+        let own = self.site.options.cors.as_deref().map(|cors| (cors, asked.stance));
+        io_thread::with(|io| wire::write_head(buf, head, body, persistence, own, io.date()));
     }
 
     pub(super) fn after_answer(&mut self, asked: Asked) -> Turn {

@@ -8,6 +8,7 @@ use oxb_core::Micros;
 use super::{Arriving, Connection, Phase, Turn};
 use crate::answer;
 use crate::body::Refused;
+use crate::cors::Stance;
 use crate::io_thread::{self, Timed};
 use crate::socket::Broken;
 use crate::transport::Transport;
@@ -95,19 +96,28 @@ impl<T: Transport> Connection<T> {
                 }
                 self.discard(asked, arriving.body.end, &answer)
             }
-            None => self.break_off(&answer),
+            None => self.break_off(asked.stance, &answer),
         }
     }
 
     pub(super) fn break_off_body(&mut self, status: u16, detail: &'static str) -> Turn {
+        let stance = self.arriving_stance();
         self.forget_body();
-        self.break_off(&answer::problem(status, Some(detail)))
+        self.break_off(stance, &answer::problem(status, Some(detail)))
+    }
+
+    fn arriving_stance(&self) -> Stance {
+        match &self.phase {
+            Phase::Body(arriving) => arriving.asked.stance,
+            _ => Stance::Silent,
+        }
     }
 
     /// The budget has no room for this body and will not have any in time.
     pub(super) fn refuse_for_room(&mut self) -> Turn {
+        let stance = self.arriving_stance();
         self.forget_body();
-        self.break_off(&answer::overloaded())
+        self.break_off(stance, &answer::overloaded())
     }
 
     pub(super) fn turn_discarding(&mut self, cx: &mut Context<'_>) -> Turn {

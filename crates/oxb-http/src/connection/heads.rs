@@ -8,6 +8,7 @@ use oxb_core::Micros;
 use super::{Arriving, Asked, Connection, DISCARD, HEAD_LIMITS, Phase, Turn};
 use crate::answer::{self, Answer};
 use crate::body::{BodyEnd, Collecting};
+use crate::cors::Stance;
 use crate::head::{Head, HeadError, Version};
 use crate::io_thread::{self, Timed};
 use crate::router::Found;
@@ -56,12 +57,17 @@ impl<T: Transport> Connection<T> {
 
     pub(super) fn route(&mut self, cx: &mut Context<'_>, head: Head, is_draining: bool) -> Turn {
         let framing = head.framing();
+        let cors = self.site.options.cors.as_deref();
         let asked = Asked {
             is_head: head.method() == "HEAD",
             is_http10: head.version() == Version::Http10,
             keep_alive: framing.keep_alive && !is_draining,
             may_send_more: framing.keep_alive,
+            stance: cors.map_or(Stance::Silent, |cors| cors.stance(head.header("origin"))),
         };
+        if let Some(answer) = cors.and_then(|cors| cors.preflight(&head)) {
+            return self.refuse(&head, Asked { stance: Stance::Silent, ..asked }, &answer);
+        }
         let (route, values) = match self.site.router.find(head.method(), head.path()) {
             Found::Route { id, values, .. } => {
                 match self.site.router.coerce(id, &values, head.query(), Some(&head)) {
@@ -141,11 +147,11 @@ impl<T: Transport> Connection<T> {
 
     /// What is no request ends the connection: nobody knows where the next one would begin.
     pub(super) fn refuse_head(&mut self, error: &HeadError) -> Turn {
-        self.break_off(&answer::problem(error.status(), Some(error.detail())))
+        self.break_off(Stance::Silent, &answer::problem(error.status(), Some(error.detail())))
     }
 
-    pub(super) fn break_off(&mut self, answer: &Answer) -> Turn {
-        let asked = Asked { is_head: false, is_http10: false, keep_alive: false, may_send_more: true };
+    pub(super) fn break_off(&mut self, stance: Stance, answer: &Answer) -> Turn {
+        let asked = Asked { is_head: false, is_http10: false, keep_alive: false, may_send_more: true, stance };
         self.write_answer(asked, answer);
         self.close(true)
     }
