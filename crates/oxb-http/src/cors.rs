@@ -99,11 +99,9 @@ impl Cors {
             return Err(CorsError::NoOrigin);
         }
         // Stances count origins in 16 bits.
-        if let Some(bad) =
-            options.allow_origins.iter().enumerate().find_map(|(index, origin)| {
-                (!is_origin(origin) || index >= usize::from(u16::MAX)).then_some(origin)
-            })
-        {
+        if let Some(bad) = options.allow_origins.iter().enumerate().find_map(|(index, origin)| {
+            (!is_origin(origin) || index >= usize::from(u16::MAX)).then_some(origin)
+        }) {
             return Err(CorsError::Origin(bad.clone()));
         }
         let is_any_origin = has_any(&options.allow_origins);
@@ -131,9 +129,9 @@ impl Cors {
             return Stance::Allowed(None);
         }
         let known = self.options.allow_origins.iter().position(|known| known.as_bytes() == origin);
-        known.and_then(|index| u16::try_from(index).ok()).map_or(Stance::Foreign, |index| {
-            Stance::Allowed(Some(index))
-        })
+        known
+            .and_then(|index| u16::try_from(index).ok())
+            .map_or(Stance::Foreign, |index| Stance::Allowed(Some(index)))
     }
 
     /// The answer to a preflight; `None` for every other request.
@@ -143,9 +141,8 @@ impl Cors {
         }
         let origin = head.header("origin")?;
         let method = head.header("access-control-request-method")?;
-        let mut lists = head.headers().filter(|(name, _)| {
-            name.eq_ignore_ascii_case("access-control-request-headers")
-        });
+        let mut lists =
+            head.headers().filter(|(name, _)| name.eq_ignore_ascii_case("access-control-request-headers"));
         let (first, is_repeated) = (lists.next().map(|(_, value)| value), lists.next().is_some());
         let refuse = |detail| {
             let Answer { head, body } = answer::problem(400, Some(detail));
@@ -160,10 +157,10 @@ impl Cors {
         let headers = &self.options.allow_headers;
         let is_allowed = |name: &[u8]| {
             is_token(name)
-                && (has_any(headers)
-                    || headers.iter().any(|one| one.as_bytes().eq_ignore_ascii_case(name)))
+                && (has_any(headers) || headers.iter().any(|one| one.as_bytes().eq_ignore_ascii_case(name)))
         };
-        let mut names = asked.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|name| !name.is_empty());
+        let mut names =
+            asked.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|name| !name.is_empty());
         if is_repeated || !names.all(is_allowed) {
             return refuse("header not allowed");
         }
@@ -324,7 +321,9 @@ mod tests {
         .unwrap();
         let open = Cors::new(origins(&["*"])).unwrap();
         let problem = |detail| {
-            format!(r#"{{"type":"about:blank","title":"Bad Request","status":400,"detail":"{detail} not allowed"}}"#)
+            format!(
+                r#"{{"type":"about:blank","title":"Bad Request","status":400,"detail":"{detail} not allowed"}}"#
+            )
         };
         let passed = "allow-origin=https://b:8443; allow-credentials=true; allow-methods=GET, PUT; \
                       allow-headers=X-Token, Content-Type";
@@ -338,13 +337,18 @@ mod tests {
             (&strict, "https://a", "DELETE", "", &problem("method")),
             (&strict, "https://a", "GET", "x-token, x-other", &problem("header")),
             (&open, "null", "DELETE", "", "allow-origin=*; allow-methods=DELETE; max-age=600"),
-            (&open, "https://z", "PUT", "a, B", "allow-origin=*; allow-methods=PUT; allow-headers=a, B; max-age=600"),
+            (
+                &open,
+                "https://z",
+                "PUT",
+                "a, B",
+                "allow-origin=*; allow-methods=PUT; allow-headers=a, B; max-age=600",
+            ),
             (&open, "https://z", "P UT", "", &problem("method")),
             (&open, "https://z", "PUT", "a b", &problem("header")),
         ];
         for (cors, origin, method, headers, expected) in cases {
-            let mut fields =
-                format!("Origin: {origin}\r\nAccess-Control-Request-Method: {method}\r\n");
+            let mut fields = format!("Origin: {origin}\r\nAccess-Control-Request-Method: {method}\r\n");
             if !headers.is_empty() {
                 fields.push_str(&format!("Access-Control-Request-Headers: {headers}\r\n"));
             }

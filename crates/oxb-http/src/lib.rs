@@ -32,8 +32,8 @@
 
 mod calendar;
 pub mod chunked;
-pub mod form;
 pub mod cors;
+pub mod form;
 pub mod head;
 pub mod http_date;
 pub mod params;

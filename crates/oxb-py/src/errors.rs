@@ -3,8 +3,8 @@
 //! Invariant: each `match` lists every variant, so a new error asks at compile time what Python sees.
 
 use oxb_core::LoopSetError;
-use oxb_http::form::FormError;
 use oxb_http::cors::CorsError;
+use oxb_http::form::FormError;
 use oxb_http::listener::BindError;
 use oxb_http::problem;
 use oxb_http::reply::BadHead;
@@ -54,10 +54,9 @@ pub(crate) fn serve_error(error: &ServeError) -> PyErr {
 /// What rules for other origins that cannot be raise (api.md 10.2).
 pub(crate) fn cors_error(error: &CorsError) -> PyErr {
     match error {
-        CorsError::NoOrigin
-        | CorsError::Origin(_)
-        | CorsError::AnyWithCredentials
-        | CorsError::Token(..) => PyValueError::new_err(error.to_string()),
+        CorsError::NoOrigin | CorsError::Origin(_) | CorsError::AnyWithCredentials | CorsError::Token(..) => {
+            PyValueError::new_err(error.to_string())
+        }
     }
 }
 

@@ -151,7 +151,8 @@ impl<T: Transport> Connection<T> {
     }
 
     pub(super) fn break_off(&mut self, stance: Stance, answer: &Answer) -> Turn {
-        let asked = Asked { is_head: false, is_http10: false, keep_alive: false, may_send_more: true, stance };
+        let asked =
+            Asked { is_head: false, is_http10: false, keep_alive: false, may_send_more: true, stance };
         self.write_answer(asked, answer);
         self.close(true)
     }
