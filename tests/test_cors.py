@@ -200,7 +200,10 @@ def test_r37_every_answer_carries_the_fields(strict: str, open_to_all: str, aske
 def test_answers_given_in_the_middle_of_a_body_carry_them_too(strict: str) -> None:
     """A body that stalls (408) and one that breaks off (400) end the connection after their answer."""
     host, _, port = strict.removeprefix("http://").partition(":")
-    for sent, status in ((b"Content-Length: 5\r\n\r\nab", b"408"), (b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", b"400")):
+    for sent, status in (
+        (b"Content-Length: 5\r\n\r\nab", b"408"),
+        (b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", b"400"),
+    ):
         with socket.create_connection((host, int(port)), timeout=10) as client:
             client.sendall(b"POST /small HTTP/1.1\r\nHost: a\r\nOrigin: " + OURS.encode() + b"\r\n" + sent)
             got = b""
