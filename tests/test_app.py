@@ -50,8 +50,10 @@ make: Any = App
 
 
 def test_the_public_names_are_exactly_those_of_this_version() -> None:
-    names = "App CORS Cookie Depends HTML HTTPError Header JsonFormatter Query Redirect Reply Request"
-    names += " RequestValidationError Response Router Session Sessions Stream __version__ json_logging"
+    names = "App CORS Cookie Depends Form FormData HTML HTTPError Header JsonFormatter Query Redirect Reply Request"
+    names += (
+        " RequestValidationError Response Router Session Sessions Stream UploadFile __version__ json_logging"
+    )
     assert sorted(oxbrook.__all__) == names.split()
     assert all(hasattr(oxbrook, name) for name in oxbrook.__all__)
     assert set(oxbrook.__all__) <= set(dir(oxbrook))
