@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use oxb_core::ReturnQueue;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -315,8 +315,12 @@ impl IoThread {
     }
 }
 
+/// How soon the same trouble with accepting is logged again.
+const SAID_AGAIN: Duration = Duration::from_secs(60);
+
 /// Accepts while connections are free.
 async fn accept(listener: AnyListener, site: Arc<Site>, connections: Arc<Semaphore>) {
+    let mut said: Option<Instant> = None;
     loop {
         let Ok(permit) = Arc::clone(&connections).acquire_owned().await else { return };
         if let Err(error) = listener.accept(&site, permit).await {
@@ -324,7 +328,10 @@ async fn accept(listener: AnyListener, site: Arc<Site>, connections: Arc<Semapho
                 io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset => {}
                 _ => {
                     // Out of descriptors or memory: those in use come back as connections end.
-                    tracing::error!(%error, "cannot accept a connection");
+                    if said.is_none_or(|at| at.elapsed() >= SAID_AGAIN) {
+                        tracing::error!(%error, "cannot accept a connection; tried again until it can");
+                        said = Some(Instant::now());
+                    }
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
             }
