@@ -1,5 +1,5 @@
-//! Dispatch queues, coalesced wakeups, a loop scheduler, deadlines: what stands between I/O threads and the loops that
-//! run their jobs. No HTTP, no Python, no async runtime.
+//! Dispatch queues, coalesced wakeups, a loop scheduler, deadlines, topics: what stands between I/O threads and the loops
+//! that run their jobs. No HTTP, no Python, no async runtime.
 //!
 //! Start at [`LoopSet`]: jobs go in by [`submit`](LoopSet::submit), each loop takes its own through a [`Worker`], and
 //! what comes of them goes back through a [`ReturnQueue`].
@@ -20,6 +20,7 @@ mod rust_loop;
 mod signal;
 mod slot;
 mod sync;
+mod topic;
 mod units;
 mod waker;
 mod wheel;
@@ -35,5 +36,9 @@ pub use crate::probe::{Probe, Readings, SystemReadings};
 pub use crate::rust_loop::{JobContext, RustJob, RustLoops, StartError};
 pub use crate::signal::Signal;
 pub use crate::slot::{Slot, lost_slots};
+pub use crate::topic::{
+    Converted, Emission, Policy, Resumed, Subscription, SubscriptionOptions, Topic, TopicError, TopicFull,
+    TopicHub, TopicOptions,
+};
 pub use crate::units::{ByteCount, LoopId, Micros};
 pub use crate::wheel::{DeadlineKey, DeadlineWheel};

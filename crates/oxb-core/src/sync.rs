@@ -11,6 +11,16 @@ pub(crate) use std::sync::{
     atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
 };
 
+#[cfg(not(loom))]
+type Guard<'a, T> = std::sync::MutexGuard<'a, T>;
+#[cfg(loom)]
+type Guard<'a, T> = loom::sync::MutexGuard<'a, T>;
+
+/// Locks what foreign code runs under: where that panics, the next one goes on with what is there.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> Guard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 #[cfg(loom)]
 pub(crate) use self::shim::{ArrayQueue, SegQueue};
 #[cfg(loom)]
