@@ -1,26 +1,19 @@
 """Hello world with one feature more in each route: the rows of `features`, `payload` and `offload`."""
 
-import asyncio
-import os
 import time
 from collections.abc import Awaitable, Callable
+
+from native import info
 
 from oxbrook import App, Depends, Reply, Request, Response, Router, Session, Sessions
 
 app = App(openapi_url=None, docs_url=None, mcp_url=None)
+app.get("/info")(info)
 
 
 @app.get("/")
 async def hello() -> str:
     return "Hello, world!"
-
-
-@app.get("/info")
-async def info() -> dict[str, object]:
-    # The implementation: ours may be derived from it.
-    classes = type(asyncio.get_running_loop()).__mro__
-    loop = next(base for base in classes if not base.__module__.startswith("oxbrook"))
-    return {"pid": os.getpid(), "parent": os.getppid(), "loop": f"{loop.__module__}.{loop.__qualname__}"}
 
 
 @app.get("/token/{token}")

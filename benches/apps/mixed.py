@@ -5,22 +5,16 @@ The token of a request is its answer, an upload is answered with its size: see t
 
 import asyncio
 import gc
-import os
 import threading
 import time
 from collections.abc import AsyncIterator
 
+from native import info
+
 from oxbrook import App, Request, Stream
 
 app = App(openapi_url=None, docs_url=None, mcp_url=None)
-
-
-@app.get("/info")
-async def info() -> dict[str, object]:
-    # The implementation: ours may be derived from it.
-    classes = type(asyncio.get_running_loop()).__mro__
-    loop = next(base for base in classes if not base.__module__.startswith("oxbrook"))
-    return {"pid": os.getpid(), "parent": os.getppid(), "loop": f"{loop.__module__}.{loop.__qualname__}"}
+app.get("/info")(info)
 
 
 @app.get("/token/{token}")

@@ -48,15 +48,6 @@ async def spin(count: int) -> str:
     return str(total)
 
 
-@app.get("/compute/{microseconds}")
-async def compute(microseconds: int) -> str:
-    """Computes for that long by the clock, whatever the machine."""
-    end = time.perf_counter() + microseconds / 1e6
-    while time.perf_counter() < end:
-        pass
-    return "computed"
-
-
 @app.get("/sleep/{milliseconds}")
 async def sleep(milliseconds: int) -> str:
     """Holds its loop without using a core."""

@@ -19,6 +19,7 @@ const HELP: &str = "\
 cargo xtask bench SCENARIO [OPTION ...]
 
   hello       hello world beside bare hyper, granian and uvicorn: CPU per request, req/s, latency, memory
+  quiet       the same with 1 and 8 connections: what latency costs throughput
   timeout     request_timeout 30 against 0: CPU per request, and instructions under callgrind where that is installed
   instructions  the second half of that alone, without Python
   builds      one loop on each interpreter given (--python twice), N loops on a free-threaded one
@@ -51,7 +52,9 @@ target folder; a Markdown table is printed. The exit status is 1 if any answer w
   --connections N    64
   --seed N           of orders and arrivals; default: drawn, and recorded
   --only TEXT        rows whose name holds TEXT (and the floor)
-  --no-peers         leave out granian and uvicorn
+  --no-peers         leave out all other servers
+  --peers NAME,...   no other servers than these, by how their names in benches/peers/catalog.toml begin; one that
+                     cannot be measured then is a failure
   --strict           refuse to measure on a machine whose figures would not be trusted
   --resume FOLDER    (all) go on where that run was left: scenarios that are done stay
   --quick            one short round on the development build, beside few peers; marked, and compared with nothing
@@ -88,6 +91,13 @@ pub(crate) fn run(mut arguments: Parser) -> Result<(), Error> {
             Arg::Long("seed") => options.seed = Some(arguments.value()?.parse()?),
             Arg::Long("only") => options.only = Some(arguments.value()?.string()?),
             Arg::Long("no-peers") => options.without_peers = true,
+            Arg::Long("peers") => {
+                let names = arguments.value()?.string()?;
+                options.peers = names.split(',').map(|name| name.trim().to_owned()).collect();
+                if options.peers.iter().any(String::is_empty) {
+                    return Err(Error::Usage(format!("--peers {names}: an empty name")));
+                }
+            }
             Arg::Long("strict") => options.is_strict = true,
             Arg::Long("apply") => is_applied = true,
             Arg::Long("resume") => resumed = Some(PathBuf::from(arguments.value()?)),

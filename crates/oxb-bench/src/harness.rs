@@ -8,7 +8,9 @@
 use std::path::Path;
 
 mod all;
+mod claim;
 mod error;
+mod family;
 mod footprint;
 mod host;
 mod instructions;
@@ -17,6 +19,7 @@ mod latency;
 mod machine;
 mod options;
 pub mod peers;
+mod pinning;
 mod program;
 mod quota;
 mod rounds;
@@ -26,6 +29,7 @@ mod server;
 mod smoke;
 mod table;
 mod throughput;
+mod work;
 
 pub use self::all::{All, archive};
 pub use self::error::Error;
@@ -57,7 +61,6 @@ const OURS: Needs = Needs { ours: true, peers: false, request_harness: false };
 
 const PROCEDURES: &[Procedure] = &[
     Procedure { name: "smoke", needs: OURS, run: smoke::run },
-    Procedure { name: "hello", needs: Needs { peers: true, ..OURS }, run: throughput::hello },
     Procedure {
         name: "instructions",
         needs: Needs { ours: false, peers: false, request_harness: true },

@@ -2,7 +2,7 @@
 //!
 //! Features, each one capability:
 //!
-//! - `load`: the load generator ([`load`]) and what it reads of processes ([`process`]). One thread, so that its own
+//! - `load`: the load generator ([`load`]) and what it reads of processes ([`process`], which the harness reads too). One thread, so that its own
 //!   cost is one figure; it reports that cost, and says when it was the limit itself.
 //! - `harness`: what starts servers and measures them in rounds ([`harness`]); it is handed programs and builds none.
 //! - `request-harness`: the program `request-harness`, which drives the engine without sockets so that callgrind can count the
@@ -19,7 +19,7 @@
 pub mod harness;
 #[cfg(feature = "load")]
 pub mod load;
-#[cfg(feature = "load")]
+#[cfg(any(feature = "load", feature = "harness"))]
 pub mod process;
 #[cfg(feature = "report")]
 pub mod report;

@@ -3,14 +3,13 @@
 //! **Invariant:** floor, generator and ours have the release profile (a quick run measures nothing and takes the
 //! development build), and the peers an environment in which ours is not.
 
-use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
+use std::sync::Arc;
 
 use oxb_bench::harness::{Kit, Needs, Options, Ours};
 
 use crate::environment::Build;
-use crate::error::{Context, Error};
+use crate::error::Error;
 use crate::interpreter::Interpreter;
 use crate::process;
 use crate::setup;
@@ -27,9 +26,9 @@ pub(super) fn prepare(options: &Options, needs: Needs) -> Result<Kit, Error> {
         target: workspace::target(),
         generator: folder.join("oxb-bench"),
         floor: folder.join("floor"),
+        upstream: folder.join("echo"),
         request_harness: None,
         ours: Vec::new(),
-        peers: None,
         why_no_peers: None,
     };
     if needs.request_harness && !options.is_quick && process::answers_version("valgrind", &[]) {
@@ -47,9 +46,10 @@ pub(super) fn prepare(options: &Options, needs: Needs) -> Result<Kit, Error> {
         let interpreter = Interpreter::find(python.as_deref())?;
         let python = Some(interpreter.executable.clone());
         let environment = setup::prepare(&setup::Needs { python, build, requirements: &["test-gil"] })?;
-        if needs.peers && !options.without_peers && kit.peers.is_none() {
-            match peers_environment(&interpreter) {
-                Ok(python) => kit.peers = Some(python),
+        let mut peers = None;
+        if needs.peers && !options.without_peers {
+            match super::peers::on(&interpreter, &options.peers) {
+                Ok(there) => peers = Some(Arc::new(there)),
                 Err(why) => kit.why_no_peers = Some(format!("cannot be installed: {why}")),
             }
         }
@@ -57,6 +57,7 @@ pub(super) fn prepare(options: &Options, needs: Needs) -> Result<Kit, Error> {
             python: environment.python(),
             tag: interpreter.tag(),
             is_free_threaded: interpreter.free_threaded,
+            peers,
         });
     }
     Ok(kit)
@@ -68,25 +69,4 @@ fn build_programs(build: Build, words: &[&str]) -> Result<PathBuf, Error> {
     cargo.args(["build", "--quiet", "--profile", build.profile()]).args(words);
     process::run(cargo.current_dir(workspace::root()))?;
     Ok(workspace::target().join(build.profile()))
-}
-
-/// The peers' interpreter, its packages being those of `benches/peers/requirements.txt`.
-fn peers_environment(interpreter: &Interpreter) -> Result<PathBuf, Error> {
-    let requirements = workspace::root().join("benches/peers/requirements.txt");
-    let wanted =
-        fs::read_to_string(&requirements).context(|| format!("cannot read {}", requirements.display()))?;
-    let wanted = format!("{}\n{wanted}", interpreter.executable.display());
-    let folder = workspace::target().join("bench").join(format!("peers-{}", interpreter.tag()));
-    let python = folder.join("bin/python");
-    let marker = folder.join("installed");
-    if fs::read_to_string(&marker).is_ok_and(|installed| installed == wanted) {
-        return Ok(python);
-    }
-    println!("xtask: installing the peers for Python {}", interpreter.tag());
-    process::output(Command::new(&interpreter.executable).args(["-m", "venv", "--clear"]).arg(&folder))?;
-    process::output(
-        Command::new(&python).args(["-m", "pip", "install", "--quiet", "-r"]).arg(&requirements),
-    )?;
-    fs::write(&marker, wanted).context(|| format!("cannot write {}", marker.display()))?;
-    Ok(python)
 }

@@ -23,10 +23,15 @@ pub(super) fn setup(pythons: &[PathBuf]) -> Result<(), Error> {
     Ok(())
 }
 
-fn install(found: &Interpreter) -> Result<(), PeersError> {
+/// The peers on an interpreter, installed where a row first asks for one; with names, what those servers need alone.
+pub(super) fn on(found: &Interpreter, only: &[String]) -> Result<Peers, PeersError> {
     let catalog = Catalog::load(&workspace::root().join("benches/peers"))?;
     let interpreter = peers::Interpreter::ask(&found.executable)?;
-    let peers = Peers::open(catalog, interpreter, &workspace::target());
+    Ok(Peers::open(catalog, interpreter, &workspace::target()).only(only))
+}
+
+fn install(found: &Interpreter) -> Result<(), PeersError> {
+    let peers = on(found, &[])?;
     println!("xtask: the peers on Python {}", peers.interpreter().version);
     for group in peers.catalog().groups() {
         let packages = peers.install(&group.name)?;

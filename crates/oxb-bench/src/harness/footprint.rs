@@ -196,7 +196,7 @@ pub(crate) fn idle(options: &Options, kit: &Kit) -> Result<(), Error> {
 }
 
 fn watch(run: &Run<'_>, server: &Running, seconds: f64) -> Result<Value, Error> {
-    let mut generator = Command::new(&run.kit.generator);
+    let mut generator = run.kit.generator();
     generator
         .args(["watch", "--pid", &server.id().to_string(), "--duration", &seconds.to_string()])
         .stderr(Stdio::inherit());

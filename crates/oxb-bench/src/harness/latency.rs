@@ -14,10 +14,15 @@ use super::program;
 use super::kit::Kit;
 use super::machine::cpus;
 use super::options::Options;
+use super::pinning::{self, pinning};
 use super::rounds::{CPU, MEAN, Measured, P50, P90, P99, REQUESTS, Row, Shuffle, generate, measure, median};
 use super::run::{Bar, Limit, Run, ratio, shown, table};
 use super::server::{Running, Server};
 use super::throughput::named;
+use super::work::Work;
+
+/// The path of a holder that computes, which depends on the interpreter.
+const COMPUTE: &str = "computes";
 
 /// Light requests beside handlers that hold some of the loops.
 pub(crate) fn imbalance(options: &Options, kit: &Kit) -> Result<(), Error> {
@@ -25,7 +30,7 @@ pub(crate) fn imbalance(options: &Options, kit: &Kit) -> Result<(), Error> {
     let rate = if cpus() >= 4 { 2000.0 } else { 500.0 };
     let mut cases: Vec<(String, usize, &str, usize)> = vec![
         ("2 loops, nothing beside".to_owned(), 2, "", 0),
-        ("2 loops, 1 holder computes 50 ms".to_owned(), 2, "/compute/50000", 1),
+        ("2 loops, 1 holder computes 50 ms".to_owned(), 2, COMPUTE, 1),
     ];
     cases.extend(
         (1..=3).map(|holders| (format!("4 loops, {holders} holder(s) sleep 50 ms"), 4, "/sleep/50", holders)),
@@ -38,8 +43,10 @@ pub(crate) fn imbalance(options: &Options, kit: &Kit) -> Result<(), Error> {
             let (name, workers, path, holders) = &cases[index % cases.len()];
             let server = Server::ours(ours, "asyncio", *workers, &[]);
             let server = server.start(kit, &run.log(&format!("{name} {}", ours.tag)))?;
+            let path =
+                if *path == COMPUTE { Work::lasting(ours, 50_000.0)?.path() } else { (*path).to_owned() };
             let holder =
-                if *holders > 0 { Some(Holder::start(&run, &server, path, *holders)?) } else { None };
+                if *holders > 0 { Some(Holder::start(&run, &server, &path, *holders)?) } else { None };
             let words = paced(&run, rate, 256);
             samples[index].push(generate(&run, "load", &server, "/", &words)?);
             drop(holder);
@@ -93,14 +100,15 @@ struct Holder(Child);
 impl Holder {
     fn start(run: &Run<'_>, server: &Running, path: &str, connections: usize) -> Result<Self, Error> {
         let seconds = run.options.warmup() + run.options.duration() + 30.0;
-        let mut generator = Command::new(&run.kit.generator);
+        let mut generator = run.kit.generator();
         generator
             .args(["load", "--url", &server.url(path), "--warmup", "0", "--duration", &seconds.to_string()])
             .args(["--connections", &connections.to_string()])
             .process_group(0)
             .stdin(Stdio::null())
             .stdout(Stdio::null());
-        Ok(Self(generator.spawn().context(|| "cannot start the holders".to_owned())?))
+        let started = pinning::on(pinning().load(), || generator.spawn())?;
+        Ok(Self(started.context(|| "cannot start the holders".to_owned())?))
     }
 }
 
@@ -232,8 +240,9 @@ pub(crate) fn order(options: &Options, kit: &Kit) -> Result<(), Error> {
             }
             let lateness = times.iter().enumerate().map(|(index, time)| time - 50.0 * (index + 1) as f64);
             worst.push(lateness.fold(f64::MIN, f64::max));
+            let job = Work::lasting(ours, 200.0)?;
             let nap = std::thread::scope(|scope| {
-                let queue = scope.spawn(|| words("/compute/200", "computed", "1000"));
+                let queue = scope.spawn(|| words(&job.path(), &job.answer(), "1000"));
                 // The thousand connect first; a nap that is over before they send finds no queue and proves nothing,
                 // so naps go on until the queue is done and the longest counts.
                 let mut longest: f64 = 0.0;

@@ -8,6 +8,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
+use super::pinning::pinning;
 use super::program;
 
 /// A load above this at the start, or above the number of CPUs, spoils a run.
@@ -28,6 +29,8 @@ pub(crate) fn fingerprint(root: &Path) -> Value {
         "system": said(root, "uname", &["-srm"]),
         "cpu": field("model name"),
         "cpus": cpus(),
+        "cores": cores(),
+        "pinning": pinning().record(),
         "is_virtual": field("flags").map(|flags| flags.split(' ').any(|flag| flag == "hypervisor")),
         "memory_bytes": memory.map(|kib| kib * 1024),
         "governor": governor(),
@@ -99,15 +102,50 @@ impl Moment {
     }
 }
 
+/// CPUs that servers may run on.
+pub(crate) fn server_cpus() -> usize {
+    pinning().servers().map_or_else(cpus, <[usize]>::len)
+}
+
 /// CPUs this process may run on.
 pub(crate) fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
+/// Cores by kind: physical ones, and how many CPUs the system counts as performance and as efficiency cores.
+fn cores() -> Value {
+    let online: Vec<String> = std::fs::read_dir("/sys/devices/system/cpu")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path().join("topology"))
+        .filter_map(|folder| {
+            let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
+            Some(format!("{} {}", read("physical_package_id")?.trim(), read("core_id")?.trim()))
+        })
+        .collect();
+    let threads = online.len();
+    let physical = online.into_iter().collect::<std::collections::BTreeSet<_>>().len();
+    let listed = |name: &str| {
+        let text = read(&format!("/sys/devices/{name}/cpus"))?;
+        Some(super::family::listed(&text).len())
+    };
+    json!({
+        "threads": (threads > 0).then_some(threads),
+        "physical": (physical > 0).then_some(physical),
+        "performance": listed("cpu_core"),
+        "efficiency": listed("cpu_atom"),
+    })
+}
+
 /// What an interpreter says of itself and of its packages.
 pub(crate) fn interpreter(python: &Path) -> Value {
     let question = "import importlib.metadata as m, json, sys, sysconfig
+jit = getattr(sys, '_jit', None)
 print(json.dumps({'version': sys.version, 'build_flags': sysconfig.get_config_var('CONFIG_ARGS'),
+'is_free_threaded': bool(sysconfig.get_config_var('Py_GIL_DISABLED')),
+'is_gil_enabled': getattr(sys, '_is_gil_enabled', lambda: True)(),
+'jit': None if jit is None else {'is_available': jit.is_available(), 'is_enabled': jit.is_enabled()},
 'packages': {d.name: d.version for d in m.distributions()}}))";
     let answer = program::output(Command::new(python).args(["-I", "-c", question])).ok();
     answer.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or(Value::Null)

@@ -24,6 +24,8 @@ pub struct Options {
     pub only: Option<String>,
     /// Whether other servers are left out.
     pub without_peers: bool,
+    /// The only other servers that are measured, by what their names begin with; all where there are none.
+    pub peers: Vec<String>,
     /// Whether a machine whose figures would not be trusted is refused.
     pub is_strict: bool,
     /// The folder of a run of all scenarios, in which each has one of its own.
@@ -53,12 +55,17 @@ impl Options {
         self.connections.unwrap_or(usual).max(1)
     }
 
-    /// The seed given, or one from the clock: it is recorded, so any will do.
-    pub(crate) fn seed(&self) -> u64 {
+    /// The seed given, the usual one, or one from the clock: it is recorded, so any will do.
+    pub(crate) fn seed(&self, usual: Option<u64>) -> u64 {
         let drawn = || {
             SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| u64::from(since.subsec_nanos()))
         };
-        self.seed.unwrap_or_else(drawn)
+        self.seed.or(usual).unwrap_or_else(drawn)
+    }
+
+    /// Whether rows of that server of the catalogue are wanted.
+    pub(crate) fn wants_peer(&self, server: &str) -> bool {
+        self.peers.is_empty() || self.peers.iter().any(|name| server.starts_with(name.as_str()))
     }
 
     /// Whether a row of that name is wanted.

@@ -10,6 +10,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use super::claim::Claim;
+
+pub(crate) use self::catalog::USES;
 pub use self::catalog::{App, Catalog, Event, Group, Server};
 pub use self::install::{Interpreter, Outcome, Peers};
 
@@ -61,6 +64,8 @@ pub struct Target {
     pub event_loop: String,
     /// What the name of the loop's class holds.
     pub loop_class: String,
+    /// Whether its interpreter is free-threaded: its GIL must then stay off.
+    pub is_free_threaded: bool,
     /// Where the command is run: the folder of the apps.
     pub directory: PathBuf,
     words: Vec<String>,
@@ -84,15 +89,12 @@ impl Target {
     ///
     /// What is wrong with it, for the row that is then rejected.
     pub fn check(&self, info: &Value, id: u32) -> Result<(), String> {
-        let is_own = ["pid", "parent"].iter().any(|key| info[*key].as_u64() == Some(u64::from(id)));
-        if !is_own {
-            return Err(format!("not process {id} or a child of it answers: {info}"));
-        }
-        let class = info["loop"].as_str().unwrap_or_default();
-        if class.contains(&self.loop_class) {
-            return Ok(());
-        }
-        Err(format!("the event loop is {class:?}, not one of {}", self.loop_class))
+        self.claim().check(info, id)
+    }
+
+    /// What its row claims of it.
+    pub(crate) fn claim(&self) -> Claim {
+        Claim { event_loop: self.loop_class.clone(), is_free_threaded: self.is_free_threaded }
     }
 }
 
@@ -128,6 +130,7 @@ impl Peers {
             version,
             event_loop: event_loop.to_owned(),
             loop_class: event.class().to_owned(),
+            is_free_threaded: self.interpreter().is_free_threaded(),
             directory: self.catalog().apps_folder(),
             words: server.command.iter().map(fill).collect(),
         })
@@ -152,7 +155,6 @@ fn file_error(path: &Path) -> impl FnOnce(std::io::Error) -> PeersError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     fn target() -> Target {
         Target {
@@ -160,6 +162,7 @@ mod tests {
             version: "1".into(),
             event_loop: "uvloop".into(),
             loop_class: "uvloop".into(),
+            is_free_threaded: false,
             directory: PathBuf::new(),
             words: vec!["x".into(), "127.0.0.1:{port}".into(), "{workers}".into()],
         }
@@ -168,20 +171,5 @@ mod tests {
     #[test]
     fn port_and_workers_are_put_in_wherever_a_word_names_them() {
         assert_eq!(target().command(81, 2), ["x", "127.0.0.1:81", "2"]);
-    }
-
-    #[test]
-    fn only_the_started_process_or_its_child_on_the_named_loop_is_the_row() {
-        let cases = [
-            (json!({ "pid": 7, "parent": 1, "loop": "uvloop.Loop" }), true),
-            (json!({ "pid": 8, "parent": 7, "loop": "uvloop.Loop" }), true),
-            (json!({ "pid": 8, "parent": 1, "loop": "uvloop.Loop" }), false),
-            (json!({ "pid": 7, "parent": 1, "loop": "asyncio.unix_events._UnixSelectorEventLoop" }), false),
-            (json!({ "pid": 7, "parent": 1 }), false),
-            (json!({}), false),
-        ];
-        for (info, is_right) in cases {
-            assert_eq!(target().check(&info, 7).is_ok(), is_right, "{info}");
-        }
     }
 }

@@ -3,11 +3,11 @@
 //! **Invariant:** a row's figures come from servers started for that sample alone; a rejected sample is kept with its
 //! reason and is in no median.
 
-use std::process::Command;
-
 use serde_json::{Value, json};
 
 use super::error::Error;
+use super::family::{Family, MemoryWatch};
+use super::pinning::{self, pinning};
 use super::program;
 
 use super::run::Run;
@@ -24,11 +24,15 @@ pub(crate) struct Row {
     pub(crate) connections: usize,
     /// Requests a second of an open loop; a closed loop where absent.
     pub(crate) rate: Option<f64>,
+    /// What that rate is a multiple of: requests a second of a closed loop in this run.
+    pub(crate) capacity: Option<f64>,
     /// What else the generator is told.
     pub(crate) words: Vec<String>,
     /// Seconds measured, where not those of the command line.
     pub(crate) duration: Option<f64>,
-    /// Rows that belong together in a table.
+    /// Seconds of load before them, likewise.
+    pub(crate) warmup: Option<f64>,
+    /// Rows that belong together in a table: those under one load.
     pub(crate) group: String,
 }
 
@@ -47,6 +51,12 @@ pub(crate) const P90: &str = "/requests/latency_ms/p90";
 pub(crate) const P99: &str = "/requests/latency_ms/p99";
 pub(crate) const MEAN: &str = "/requests/latency_ms/mean";
 pub(crate) const MEMORY: &str = "/server/rss_bytes";
+/// The most memory each process of the server held, summed.
+pub(crate) const PEAK: &str = "/memory/peak_bytes";
+/// How much more it held at the end of a sample than before.
+pub(crate) const GROWTH: &str = "/memory/growth_bytes";
+pub(crate) const REFUSED: &str = "/requests/refused";
+pub(crate) const REFUSED_P99: &str = "/requests/refused_latency_ms/p99";
 pub(crate) const SERVER_CORES: &str = "/server/cores";
 pub(crate) const GENERATOR_CORES: &str = "/generator/cores";
 pub(crate) const GENERATOR_CPU: &str = "/generator/cpu_us_per_request";
@@ -61,8 +71,10 @@ impl Row {
             body: Some("Hello, world!".to_owned()),
             connections,
             rate: None,
+            capacity: None,
             words: Vec::new(),
             duration: None,
+            warmup: None,
             group: String::new(),
         }
     }
@@ -93,6 +105,7 @@ impl Measured {
 
     /// The row for the result file.
     pub(crate) fn record(&self) -> Value {
+        let info = self.samples.iter().find_map(|sample| sample.get("info")).unwrap_or(&Value::Null);
         json!({
             "name": self.row.name,
             "group": self.row.group,
@@ -103,9 +116,14 @@ impl Measured {
             "path": self.row.path,
             "connections": self.row.connections,
             "rate": self.row.rate,
+            "capacity": self.row.capacity,
             "workers": self.row.server.workers(),
             "loop": self.row.server.event_loop(),
+            "loop_class": info["loop"],
+            "gil": info["gil"],
+            "version": self.row.server.version(),
             "python": self.row.server.python_path(),
+            "peak_rss_bytes": self.range(PEAK).map(|(_, most)| most),
             "samples": self.samples,
         })
     }
@@ -159,16 +177,24 @@ pub(crate) fn measure(run: &Run<'_>, rows: Vec<Row>, rounds: usize) -> Vec<Measu
     measured
 }
 
-fn sample(run: &Run<'_>, row: &Row) -> Result<Value, Error> {
+/// One sample of a row. An error where its server did not stay what it was.
+pub(crate) fn sample(run: &Run<'_>, row: &Row) -> Result<Value, Error> {
     let mut server = row.server.start(run.kit, &run.log(&row.name))?;
-    let duration = row.duration.filter(|_| !run.options.is_quick).unwrap_or_else(|| run.options.duration());
+    let family = Family::settled(server.id())?;
+    let answer = match (&row.body, row.path.as_str()) {
+        (Some(body), "/") => Some(server.answer_length(body.as_bytes())?),
+        _ => None,
+    };
+    let is_full = |_: &f64| !run.options.is_quick;
+    let duration = row.duration.filter(is_full).unwrap_or_else(|| run.options.duration());
+    let warmup = row.warmup.filter(is_full).unwrap_or_else(|| run.options.warmup());
     let mut words = vec![
         "--connections".to_owned(),
         row.connections.to_string(),
         "--duration".to_owned(),
         duration.to_string(),
         "--warmup".to_owned(),
-        run.options.warmup().to_string(),
+        warmup.to_string(),
     ];
     if let Some(body) = &row.body {
         words.extend(["--body".to_owned(), body.clone()]);
@@ -177,10 +203,26 @@ fn sample(run: &Run<'_>, row: &Row) -> Result<Value, Error> {
     if let Some(rate) = row.rate {
         words.extend(["--rate".to_owned(), rate.to_string(), "--seed".to_owned(), run.seed.to_string()]);
     }
-    let report = generate(run, "load", &server, &row.path, &words)?;
+    let memory = MemoryWatch::begin(server.id());
+    let mut report = generate(run, "load", &server, &row.path, &words)?;
+    let mut memory = memory.finish(warmup + duration);
     if !server.is_alive() {
         return Err(Error::failed("the server ended during the sample"));
     }
+    let gone = family.gone();
+    if !gone.is_empty() {
+        return Err(Error::failed(format!("processes of the server ended during the sample: {gone:?}")));
+    }
+    let after = Family::now(server.id());
+    if let Some(cpus) = pinning().servers() {
+        after.check_affinity(cpus)?;
+    }
+    memory["peak_bytes"] = json!(after.peak_bytes());
+    report["memory"] = memory;
+    report["processes"] = json!([family.count(), after.count()]);
+    // Asked again: an import in mid-run may have turned the GIL on.
+    report["info"] = server.check()?;
+    report["answer_bytes"] = json!(answer);
     Ok(report)
 }
 
@@ -192,10 +234,10 @@ pub(crate) fn generate(
     path: &str,
     words: &[String],
 ) -> Result<Value, Error> {
-    let mut generator = Command::new(&run.kit.generator);
+    let mut generator = run.kit.generator();
     let (url, id) = (server.url(path), server.id().to_string());
     generator.args([command, "--url", &url, "--pid", &id]).args(words);
-    let finished = program::finish(&mut generator)?;
+    let finished = pinning::on(pinning().load(), || program::finish(&mut generator))??;
     serde_json::from_slice(&finished.output).map_err(|error| {
         Error::failed(format!("oxb-bench: {error}: {}", String::from_utf8_lossy(&finished.errors)))
     })

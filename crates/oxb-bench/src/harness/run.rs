@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
@@ -30,6 +30,7 @@ pub(crate) struct Run<'a> {
     about: Option<Scenario>,
     folder: PathBuf,
     before: Moment,
+    begin: Instant,
 }
 
 /// A row that could not be measured.
@@ -80,13 +81,15 @@ impl<'a> Run<'a> {
             None => kit.target.join("bench/results").join(name),
         };
         fs::create_dir_all(&folder).context(|| format!("cannot make {}", folder.display()))?;
+        let about = Scenario::read(&kit.root, scenario).ok();
         Ok(Self {
             options,
             kit,
-            seed: options.seed(),
+            seed: options.seed(about.as_ref().and_then(|about| about.seed)),
             missing: Vec::new(),
+            begin: Instant::now(),
             scenario: scenario.to_owned(),
-            about: Scenario::read(&kit.root, scenario).ok(),
+            about,
             folder,
             before,
         })
@@ -126,7 +129,9 @@ impl<'a> Run<'a> {
             "is_quick": self.options.is_quick,
             "duration_s": self.options.duration(),
             "warmup_s": self.options.warmup(),
+            "took_s": self.begin.elapsed().as_secs_f64(),
             "machine": machine::fingerprint(&self.kit.root),
+            "loop_detection": self.kit.ours.iter().map(|ours| json!({ "python": ours.tag, "found": ours.detection() })).collect::<Vec<_>>(),
             "conditions": conditions,
             "trustworthy": conditions["trustworthy"],
             "programs": self.kit.record(),
@@ -147,10 +152,25 @@ impl<'a> Run<'a> {
             format!("NOT TRUSTWORTHY: {}", conditions["doubts"])
         };
         println!("\n{trust}; seed {}; {}", self.seed, file.display());
+        self.check_peers(rows)?;
         if rejected.is_empty() {
             return Ok(());
         }
         Err(Error::failed(format!("samples rejected (see {}): {}", file.display(), rejected.join(", "))))
+    }
+}
+
+impl Run<'_> {
+    /// An error where a peer that was asked for by name has no figures at all.
+    fn check_peers(&self, rows: &[Measured]) -> Result<(), Error> {
+        for name in &self.options.peers {
+            let why = self.missing.iter().find(|missing| missing.name.contains(name.as_str()));
+            let is_measured = rows.iter().any(|row| row.row.name.contains(name.as_str()));
+            if let Some(missing) = why.filter(|_| !is_measured) {
+                return Err(Error::failed(format!("--peers {name}: {}: {}", missing.name, missing.why)));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -182,6 +202,7 @@ fn columns() -> Value {
         column("p50", "p50", "ms", 3, "lower", rounds::P50),
         column("p99", "p99", "ms", 3, "lower", rounds::P99),
         column("memory", "resident memory", "bytes", 0, "lower", rounds::MEMORY),
+        column("peak", "peak of resident memory", "bytes", 0, "lower", rounds::PEAK),
     ])
 }
 

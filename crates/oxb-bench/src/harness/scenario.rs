@@ -8,6 +8,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::error::{Context, Error};
+use super::peers::USES;
 
 /// One scenario as its file tells it.
 #[derive(Debug, Clone, Deserialize)]
@@ -25,6 +26,15 @@ pub struct Scenario {
     pub not_run: Option<String>,
     #[serde(default = "three")]
     pub(crate) rounds: usize,
+    /// Of orders and arrivals, where the command line gives none.
+    #[serde(default)]
+    pub(crate) seed: Option<u64>,
+    /// Seconds of load before what is measured, where the command line says nothing.
+    #[serde(default)]
+    pub(crate) warmup: Option<f64>,
+    /// Whether other servers are measured on each interpreter given, and not on the first alone.
+    #[serde(default)]
+    pub(crate) peers_on_each_python: bool,
     /// `bars`, `curve` or `scaling`.
     #[serde(default)]
     pub(crate) plot: Option<String>,
@@ -54,6 +64,9 @@ pub(crate) struct Load {
     /// The body of a request.
     #[serde(default)]
     pub(crate) send: Option<String>,
+    /// That body as JSON of so many bytes, which the answer gives back.
+    #[serde(default)]
+    pub(crate) echo_json_of: Option<usize>,
     #[serde(default = "ok")]
     pub(crate) status: u16,
     /// What the body of an answer must be; any where absent.
@@ -70,6 +83,12 @@ pub(crate) struct Load {
     /// Requests a second of an open loop.
     #[serde(default)]
     pub(crate) rate: Option<f64>,
+    /// The same as a multiple of what a closed loop on the same row reached in the same run.
+    #[serde(default)]
+    pub(crate) rate_x_capacity: Option<f64>,
+    /// Microseconds of computing, as turns counted out on each interpreter, instead of path and body.
+    #[serde(default)]
+    pub(crate) compute_us: Option<f64>,
     /// `poisson` or `fixed`.
     #[serde(default)]
     pub(crate) arrivals: Option<String>,
@@ -79,6 +98,12 @@ pub(crate) struct Load {
     /// Which rows it is for, by their `kind`; all where empty.
     #[serde(default, rename = "for")]
     pub(crate) kinds: Vec<String>,
+    /// Whether the server passes requests on to an upstream, whose address is in `BENCH_UPSTREAM`.
+    #[serde(default, rename = "upstream")]
+    pub(crate) has_upstream: bool,
+    /// What a server must be able to do for it, by the words of `without` in the catalogue.
+    #[serde(default)]
+    pub(crate) uses: Vec<String>,
     /// Parameters of modes that have more: events, subscribers, sizes.
     #[serde(default)]
     pub(crate) with: toml::Table,
@@ -88,7 +113,7 @@ pub(crate) struct Load {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Row {
-    /// `floor`, `ours`, `granian rsgi`, `granian asgi`, `uvicorn`.
+    /// `floor`, `ours` or a server of `benches/peers/catalog.toml`.
     pub(crate) server: String,
     /// Instead of the server's own name.
     #[serde(default)]
@@ -100,7 +125,8 @@ pub(crate) struct Row {
     pub(crate) app: Option<String>,
     #[serde(default = "asyncio", rename = "loop")]
     pub(crate) loops: Vec<String>,
-    /// Numbers of loops; `0` stands for as many as the machine has CPUs (on a free-threaded build).
+    /// Numbers of loops (of processes for other servers); `0` stands for as many as the machine has CPUs. With the GIL
+    /// ours has one loop.
     #[serde(default = "one")]
     pub(crate) workers: Vec<usize>,
     /// Whether it is run on `gil` builds, on `free-threaded` ones, or on both.
@@ -108,6 +134,9 @@ pub(crate) struct Row {
     pub(crate) build: Option<String>,
     #[serde(default)]
     pub(crate) options: Vec<String>,
+    /// Whether the app of ours is one of `benches/peers/apps` and runs with the packages that the peers have.
+    #[serde(default, rename = "beside-peers")]
+    pub(crate) is_beside_peers: bool,
     /// The issue that brings the feature this row measures.
     #[serde(default)]
     pub(crate) not_built: Option<String>,
@@ -116,15 +145,19 @@ pub(crate) struct Row {
     pub(crate) absent: Option<String>,
 }
 
-/// A promise: the figure of one row, as a multiple of another's.
+/// A promise: the figure of one row, as a multiple of another's or what it is above it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Promise {
     pub(crate) what: String,
-    /// What the row's name begins with.
+    /// What the row's name begins with; `*` stands for any text in it.
     pub(crate) row: String,
+    /// The figure is divided by that row's.
     #[serde(default)]
     pub(crate) beside: Option<String>,
+    /// That row's figure is taken from it.
+    #[serde(default)]
+    pub(crate) above: Option<String>,
     /// JSON pointer into the generator's report.
     pub(crate) figure: String,
     #[serde(default)]
@@ -158,6 +191,36 @@ fn one() -> Vec<usize> {
     vec![1]
 }
 
+impl Load {
+    /// Whether it runs requests at times of their own.
+    pub(crate) fn is_open(&self) -> bool {
+        self.mode == "open"
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let paces =
+            [self.rate.is_some(), self.rate_x_capacity.is_some()].into_iter().filter(|is| *is).count();
+        if self.is_open() && paces != 1 {
+            return Err("an open loop wants one of `rate` and `rate-x-capacity`".to_owned());
+        }
+        if self.mode == "closed" && (paces > 0 || self.arrivals.is_some()) {
+            return Err("a closed loop has neither a rate nor arrivals".to_owned());
+        }
+        if matches!(self.mode.as_str(), "open" | "closed")
+            && let Some(key) = self.with.keys().next()
+        {
+            return Err(format!("`with` is for modes that have more parameters: nobody reads `{key}`"));
+        }
+        if let Some(word) = self.uses.iter().find(|word| !USES.contains(&word.as_str())) {
+            return Err(format!("`uses` names {word:?}; there are {USES:?}"));
+        }
+        if self.compute_us.is_some() && (self.path != root() || self.body.is_some()) {
+            return Err("`compute-us` makes path and body".to_owned());
+        }
+        Ok(())
+    }
+}
+
 impl Scenario {
     /// Reads the file of that name below the workspace's root.
     ///
@@ -182,6 +245,10 @@ impl Scenario {
         }
         if scenario.load.len() > 1 && scenario.load.iter().any(|load| load.name.is_none()) {
             return Err("of several loads each wants a name".to_owned());
+        }
+        for load in &scenario.load {
+            load.check()
+                .map_err(|why| format!("load {:?}: {why}", load.name.as_deref().unwrap_or_default()))?;
         }
         Ok(scenario)
     }
@@ -265,6 +332,10 @@ mod tests {
             ("conections = 3", "conections"),
             ("", "neither"),
             ("[[load]]\n[[load]]\nname = 'b'\n[[row]]\nserver = 'ours'", "name"),
+            ("[[load]]\nwith = { connections = 8 }\n[[row]]\nserver = 'ours'", "connections"),
+            ("[[load]]\nmode = 'open'\n[[row]]\nserver = 'ours'", "rate-x-capacity"),
+            ("[[load]]\nrate = 5\n[[row]]\nserver = 'ours'", "closed"),
+            ("[[load]]\ncompute-us = 5\nbody = 'x'\n[[row]]\nserver = 'ours'", "compute-us"),
         ] {
             let refused = Scenario::parse(&format!("{head}{text}")).unwrap_err();
             assert!(refused.contains(why), "{refused}");

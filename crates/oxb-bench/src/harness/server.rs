@@ -14,10 +14,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use super::claim::Claim;
 use super::error::{Context, Error};
 
 use super::kit::{Kit, Ours};
 use super::peers::Target;
+use super::pinning::{self, pinning};
 use super::program;
 
 /// How long a server may take to listen.
@@ -28,23 +30,35 @@ const START: Duration = Duration::from_secs(30);
 pub(crate) struct Server {
     /// Program and arguments; `{port}` is replaced.
     words: Vec<OsString>,
-    /// The word its event loop's class holds, where it has an info route.
-    event_loop: Option<String>,
+    /// What it must say of itself, where it has an info route.
+    claim: Option<Claim>,
+    /// How many loops or processes it was asked for.
+    workers: usize,
+    version: Option<String>,
     /// The file of a control group that takes it in.
     members: Option<PathBuf>,
     /// Where it is run, if not in `benches/apps`.
     folder: Option<PathBuf>,
+    variables: Vec<(String, String)>,
 }
 
 impl Server {
-    /// Bare hyper.
-    pub(crate) fn floor(kit: &Kit) -> Self {
+    /// A program of this tree without an info route, which is given `--port`.
+    pub(crate) fn program(path: &Path) -> Self {
         Self {
-            words: vec![kit.floor.clone().into(), "--port".into(), "{port}".into()],
-            event_loop: None,
+            words: vec![path.into(), "--port".into(), "{port}".into()],
+            claim: None,
+            workers: 1,
+            version: None,
             members: None,
             folder: None,
+            variables: Vec::new(),
         }
+    }
+
+    /// Bare hyper.
+    pub(crate) fn floor(kit: &Kit) -> Self {
+        Self::program(&kit.floor)
     }
 
     /// Ours with `benches/apps/native.py`.
@@ -54,78 +68,46 @@ impl Server {
 
     /// Ours with an app of `benches/apps`.
     pub(crate) fn app(ours: &Ours, app: &str, event_loop: &str, workers: usize, more: &[&str]) -> Self {
-        let workers = workers.to_string();
+        let count = workers.to_string();
         let words = ["-m", "oxbrook", "run", app, "--host", "127.0.0.1", "--port", "{port}"];
-        let loops = ["--loop", event_loop, "--workers", &workers];
-        Self::python(&ours.python, &[words.as_slice(), &loops, more].concat(), event_loop)
-    }
-
-    /// granian with one worker and one runtime thread.
-    pub(crate) fn granian(python: &Path, interface: &str, event_loop: &str) -> Self {
-        let app = format!("peers:{interface}");
-        let words = [
-            "-m",
-            "granian",
-            "--interface",
-            interface,
-            "--loop",
-            event_loop,
-            "--workers",
-            "1",
-            "--http",
-            "1",
-            "--no-ws",
-            "--no-access-log",
-            "--log-level",
-            "warning",
-            "--host",
-            "127.0.0.1",
-            "--port",
-            "{port}",
-            &app,
-        ];
-        Self::python(python, &words, event_loop)
-    }
-
-    /// uvicorn with httptools and one process.
-    pub(crate) fn uvicorn(python: &Path, event_loop: &str) -> Self {
-        let words = [
-            "-m",
-            "uvicorn",
-            "--loop",
-            event_loop,
-            "--http",
-            "httptools",
-            "--ws",
-            "none",
-            "--no-server-header",
-            "--no-access-log",
-            "--log-level",
-            "warning",
-            "--host",
-            "127.0.0.1",
-            "--port",
-            "{port}",
-            "peers:asgi",
-        ];
-        Self::python(python, &words, event_loop)
+        let loops = ["--loop", event_loop, "--workers", &count];
+        let mut all: Vec<OsString> = vec![ours.python.clone().into()];
+        all.extend([words.as_slice(), &loops, more].concat().into_iter().map(OsString::from));
+        Self {
+            words: all,
+            claim: Some(Claim { event_loop: event_loop.to_owned(), is_free_threaded: ours.is_free_threaded }),
+            workers,
+            // One version for the whole workspace.
+            version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+            members: None,
+            folder: None,
+            variables: Vec::new(),
+        }
     }
 
     /// A server of the catalogue with so many processes.
     pub(crate) fn peer(target: &Target, workers: usize) -> Self {
-        let words = target.command_for(workers).into_iter().map(OsString::from).collect();
         Self {
-            words,
-            event_loop: Some(target.loop_class.clone()),
+            words: target.command_for(workers).into_iter().map(OsString::from).collect(),
+            claim: Some(target.claim()),
+            workers,
+            version: Some(target.version.clone()),
             members: None,
             folder: Some(target.directory.clone()),
+            variables: Vec::new(),
         }
     }
 
-    fn python(python: &Path, words: &[&str], event_loop: &str) -> Self {
-        let mut all = vec![python.into()];
-        all.extend(words.iter().map(OsString::from));
-        Self { words: all, event_loop: Some(event_loop.to_owned()), members: None, folder: None }
+    /// The same, run in another folder.
+    pub(crate) fn in_folder(mut self, folder: PathBuf) -> Self {
+        self.folder = Some(folder);
+        self
+    }
+
+    /// The same with a variable of the environment.
+    pub(crate) fn with_variable(mut self, name: &str, value: &str) -> Self {
+        self.variables.push((name.to_owned(), value.to_owned()));
+        self
     }
 
     /// The command line, for the record.
@@ -141,18 +123,22 @@ impl Server {
 
     /// Its event loop, where it says one.
     pub(crate) fn event_loop(&self) -> Option<&str> {
-        self.event_loop.as_deref()
+        self.claim.as_ref().map(|claim| claim.event_loop.as_str())
     }
 
     /// How many loops or processes its command line asks for.
-    pub(crate) fn workers(&self) -> Option<usize> {
-        let place = self.words.iter().position(|word| word == "--workers")?;
-        self.words.get(place + 1)?.to_str()?.parse().ok()
+    pub(crate) fn workers(&self) -> usize {
+        self.workers
+    }
+
+    /// Of the server, where it has one of its own.
+    pub(crate) fn version(&self) -> Option<&str> {
+        self.version.as_deref()
     }
 
     /// Its interpreter, where it has one.
     pub(crate) fn python_path(&self) -> Option<String> {
-        self.event_loop.as_ref()?;
+        self.claim.as_ref()?;
         self.words.first().map(|word| word.to_string_lossy().into_owned())
     }
 
@@ -179,7 +165,8 @@ impl Server {
             .process_group(0)
             .stdin(Stdio::null())
             .stdout(output.try_clone().context(doing)?)
-            .stderr(output);
+            .stderr(output)
+            .envs(self.variables.iter().map(|(name, value)| (name, value)));
         as_installed(&mut command, kit);
         Ok(command)
     }
@@ -187,9 +174,11 @@ impl Server {
     /// Starts it, waits until it listens, and checks who answers.
     pub(crate) fn start(&self, kit: &Kit, log: &Path) -> Result<Running, Error> {
         let port = free_port()?;
-        let child =
-            self.command(kit, port, log)?.spawn().context(|| format!("cannot start {}", self.line()))?;
+        let mut command = self.command(kit, port, log)?;
+        let child = pinning::on(pinning().servers(), || command.spawn())?
+            .context(|| format!("cannot start {}", self.line()))?;
         let mut running = Running::unchecked(child, port, kit);
+        running.claim.clone_from(&self.claim);
         let deadline = Instant::now() + START;
         while TcpStream::connect(running.address()).is_err() {
             program::check_interrupt()?;
@@ -210,9 +199,7 @@ impl Server {
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        if let Some(event_loop) = &self.event_loop {
-            running.check(event_loop)?;
-        }
+        running.check()?;
         Ok(running)
     }
 }
@@ -223,12 +210,13 @@ pub(crate) struct Running {
     child: Child,
     port: u16,
     generator: PathBuf,
+    claim: Option<Claim>,
 }
 
 impl Running {
     /// A child that may not listen yet, to be ended like any other.
     pub(crate) fn unchecked(child: Child, port: u16, kit: &Kit) -> Self {
-        Self { child, port, generator: kit.generator.clone() }
+        Self { child, port, generator: kit.generator.clone(), claim: None }
     }
 
     /// Its process.
@@ -281,21 +269,15 @@ impl Running {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }
 
-    fn check(&self, event_loop: &str) -> Result<(), Error> {
+    /// Asks it what it is; an error where that is not what its row claims. Nothing where it cannot say.
+    pub(crate) fn check(&self) -> Result<Value, Error> {
+        let Some(claim) = &self.claim else { return Ok(Value::Null) };
         let body = self.get("/info")?;
         let info: Value = serde_json::from_slice(&body).map_err(|error| {
             Error::failed(format!("/info: {error}: {:?}", String::from_utf8_lossy(&body)))
         })?;
-        let own = Some(u64::from(self.id()));
-        let is_ours = info["pid"].as_u64() == own || info["parent"].as_u64() == own;
-        let is_loop = info["loop"].as_str().is_some_and(|class| class.contains(event_loop));
-        if is_ours && (is_loop || event_loop == "auto") {
-            return Ok(());
-        }
-        Err(Error::failed(format!(
-            "not what was started (process {}, {event_loop}) answers: {info}",
-            self.id()
-        )))
+        claim.check(&info, self.id()).map_err(Error::failed)?;
+        Ok(info)
     }
 }
 

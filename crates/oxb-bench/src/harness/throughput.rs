@@ -1,123 +1,25 @@
-//! The scenarios that are a table of closed loops: hello, timeout, builds, cpu.
+//! The scenarios of closed loops that are more than a table: timeout, builds, cpu.
 //!
 //! **Invariant:** every ratio is between medians of the same run.
-
-use std::process::Command;
 
 use serde_json::{Value, json};
 
 use super::error::Error;
-use super::program;
 
 use super::kit::{Kit, Ours};
-use super::machine::cpus;
+use super::machine::{cpus, server_cpus};
 use super::options::Options;
 use super::rounds::{
-    CPU, GENERATOR_CORES, GENERATOR_CPU, MEMORY, Measured, P50, P99, REQUESTS, Row, SERVER_CORES, measure,
+    CPU, GENERATOR_CORES, GENERATOR_CPU, GROWTH, MEMORY, Measured, P50, P99, PEAK, REFUSED, REFUSED_P99,
+    REQUESTS, Row, SERVER_CORES, measure,
 };
 use super::run::{Bar, Limit, Run, ratio, shown, table};
 use super::server::Server;
+use super::work::Work;
 
 const FLOOR: &str = "floor: bare hyper";
 /// What the names of our own rows begin with.
 const OURS: &str = "oxbrook";
-
-/// Hello world beside the floor and the peers.
-pub(crate) fn hello(options: &Options, kit: &Kit) -> Result<(), Error> {
-    let run = Run::begin("hello", options, kit)?;
-    let connections = options.connections(64);
-    let mut rows = vec![Row::hello(FLOOR, Server::floor(kit), connections)];
-    for ours in &kit.ours {
-        for event_loop in loops(ours) {
-            let server = Server::ours(ours, event_loop, 1, &[]);
-            rows.push(Row::hello(named(ours, 1, event_loop), server, connections));
-        }
-        if ours.is_free_threaded && cpus() > 1 {
-            let server = Server::ours(ours, "asyncio", cpus().min(8), &[]);
-            rows.push(Row::hello(named(ours, cpus().min(8), "asyncio"), server, connections));
-        }
-    }
-    if let Some(python) = &kit.peers {
-        for event_loop in ["asyncio", "uvloop"] {
-            for interface in ["rsgi", "asgi"] {
-                let server = Server::granian(python, interface, event_loop);
-                rows.push(Row::hello(format!("granian {interface}, {event_loop}"), server, connections));
-            }
-            rows.push(Row::hello(
-                format!("uvicorn asgi, {event_loop}"),
-                Server::uvicorn(python, event_loop),
-                connections,
-            ));
-        }
-    }
-    // Latency at low load must not pay for throughput.
-    if !options.is_quick {
-        for few in [1, 8] {
-            let name = |what: &str| format!("{what}, {few} connection(s)");
-            rows.push(Row::hello(name(FLOOR), Server::floor(kit), few));
-            if let Some(ours) = kit.ours.first() {
-                let server = Server::ours(ours, "asyncio", 1, &[]);
-                rows.push(Row::hello(name(&named(ours, 1, "asyncio")), server, few));
-            }
-            if let Some(python) = &kit.peers {
-                rows.push(Row::hello(
-                    name("granian rsgi, asyncio"),
-                    Server::granian(python, "rsgi", "asyncio"),
-                    few,
-                ));
-            }
-        }
-    }
-    let lengths = answer_lengths(&run, &rows)?;
-    let measured = measure(&run, rows, options.rounds(5));
-    print_beside(&measured, FLOOR);
-    let bars = kit.ours.first().map(|ours| hello_bars(&measured, ours)).unwrap_or_default();
-    run.finish(&measured, &bars, json!({ "answer_bytes": lengths }))
-}
-
-/// How long each server's answer is: the floor is one for ours only while both write as many bytes.
-fn answer_lengths(run: &Run<'_>, rows: &[Row]) -> Result<Value, Error> {
-    let mut lengths = serde_json::Map::new();
-    for row in rows.iter().filter(|row| row.name == FLOOR || row.name.starts_with(OURS)) {
-        if run.options.wants(&row.name) || row.name == FLOOR {
-            let server = row.server.start(run.kit, &run.log(&row.name))?;
-            lengths.insert(
-                row.name.clone(),
-                json!(server.answer_length(row.body.as_deref().unwrap_or_default().as_bytes())?),
-            );
-        }
-    }
-    let floor = lengths.get(FLOOR).cloned();
-    for (name, length) in lengths.iter().filter(|(_, length)| Some(*length) != floor.as_ref()) {
-        println!(
-            "xtask: {name} answers with {length} bytes and the floor with another number: no fair ratio"
-        );
-    }
-    Ok(Value::Object(lengths))
-}
-
-fn hello_bars(measured: &[Measured], ours: &Ours) -> Vec<Bar> {
-    let mut bars = Vec::new();
-    for event_loop in loops(ours) {
-        let own = find(measured, &named(ours, 1, event_loop));
-        let beside = |name: &str, figure| ratio(of(own, figure), of(find(measured, name), figure));
-        let is_bar = *event_loop == "asyncio";
-        let promised = |limit| if is_bar { limit } else { Limit::None };
-        bars.push(Bar {
-            what: format!("CPU per request x floor, {event_loop}"),
-            figure: beside(FLOOR, CPU),
-            limit: promised(Limit::AtMost(1.45)),
-        });
-        for (interface, least) in [("rsgi", 1.6), ("asgi", 1.8)] {
-            bars.push(Bar {
-                what: format!("req/s x granian {interface}, both {event_loop}"),
-                figure: beside(&format!("granian {interface}, {event_loop}"), REQUESTS),
-                limit: promised(Limit::AtLeast(least)),
-            });
-        }
-    }
-    bars
-}
 
 /// `request_timeout` of 30 s against none.
 pub(crate) fn timeout(options: &Options, kit: &Kit) -> Result<(), Error> {
@@ -213,24 +115,6 @@ pub(crate) fn builds(options: &Options, kit: &Kit) -> Result<(), Error> {
 /// Turns of the loop of `/spin`, some hundred microseconds.
 const SPIN: u64 = 20_000;
 
-/// Turns that take 5 ms on this interpreter and machine. Turns, not time by the clock: a handler that only waits for a
-/// core would look as if it computed meanwhile.
-fn five_milliseconds(ours: &Ours) -> Result<u64, Error> {
-    let question = "import time
-def spin(count):
-    total = 0
-    for number in range(count):
-        total += number
-    return total
-def taken():
-    begin = time.perf_counter()
-    spin(20000)
-    return time.perf_counter() - begin
-print(int(20000 * 0.005 / min(taken() for _ in range(300))))";
-    let text = program::output(Command::new(&ours.python).args(["-I", "-c", question]))?;
-    text.trim().parse().map_err(|_| Error::failed(format!("not a number of turns: {text}")))
-}
-
 /// A handler that computes, one loop against several.
 pub(crate) fn cpu(options: &Options, kit: &Kit) -> Result<(), Error> {
     let run = Run::begin("cpu", options, kit)?;
@@ -238,13 +122,14 @@ pub(crate) fn cpu(options: &Options, kit: &Kit) -> Result<(), Error> {
     let mut rows = Vec::new();
     let mut turns = Vec::new();
     for ours in &kit.ours {
-        let works = [("20,000 turns", SPIN), ("5 ms", five_milliseconds(ours)?)];
-        turns.push(json!({ "python": ours.tag, "turns_of_5_ms": works[1].1 }));
+        let works = [("20,000 turns", Work::turns(SPIN)), ("5 ms", Work::lasting(ours, 5000.0)?)];
+        turns.push(json!({ "python": ours.tag, "turns_of_5_ms": works[1].1.turns }));
         for workers in if ours.is_free_threaded { loop_ladder() } else { vec![1] } {
-            for (what, turns) in works {
+            for (what, work) in &works {
                 rows.push(Row {
-                    path: format!("/spin/{turns}"),
-                    body: Some((turns * (turns - 1) / 2).to_string()),
+                    path: work.path(),
+                    body: Some(work.answer()),
+                    group: (*what).to_owned(),
                     ..Row::hello(
                         format!("{what}, {}", named(ours, workers, "asyncio")),
                         Server::ours(ours, "asyncio", workers, &[]),
@@ -292,13 +177,8 @@ pub(crate) fn named(ours: &Ours, workers: usize, event_loop: &str) -> String {
 /// 1, 2, 4, ... up to the CPUs.
 pub(crate) fn loop_ladder() -> Vec<usize> {
     std::iter::successors(Some(1), |workers| Some(workers * 2))
-        .take_while(|workers| *workers <= cpus().min(8))
+        .take_while(|workers| *workers <= server_cpus().min(8))
         .collect()
-}
-
-/// uvloop's import turns the GIL on, so a free-threaded build is measured on asyncio alone.
-fn loops(ours: &Ours) -> &'static [&'static str] {
-    if ours.is_free_threaded { &["asyncio"] } else { &["asyncio", "uvloop"] }
 }
 
 fn find<'a>(measured: &'a [Measured], name: &str) -> Option<&'a Measured> {
@@ -313,19 +193,33 @@ fn figure(sample: &Value, figure: &str) -> Option<f64> {
     sample.pointer(figure)?.as_f64()
 }
 
-/// The table of a closed-loop scenario, with ratios to the row whose name ends in `base`, else to the first.
+/// Tables of a scenario, one for each load; in each, ratios to the row whose name ends in `base`, else to the first.
 pub(crate) fn print_beside(measured: &[Measured], base: &str) {
-    let base = measured.iter().find(|row| row.row.name.ends_with(base)).or(measured.first());
+    let mut groups: Vec<&str> = Vec::new();
+    for row in measured {
+        if !groups.contains(&row.row.group.as_str()) {
+            groups.push(&row.row.group);
+        }
+    }
+    for group in groups {
+        let rows: Vec<&Measured> = measured.iter().filter(|row| row.row.group == group).collect();
+        print_group(&rows, base);
+    }
+}
+
+fn print_group(measured: &[&Measured], base: &str) {
+    let base = measured.iter().find(|row| row.row.name.ends_with(base)).or(measured.first()).copied();
     let lines: Vec<Vec<String>> = measured
         .iter()
         .map(|row| {
-            let own = Some(row);
+            let own = Some(*row);
             let spread =
                 row.range(REQUESTS).map_or("-".to_owned(), |(least, most)| format!("{least:.0} - {most:.0}"));
             let mut name = row.row.name.clone();
             if row.is_generator_bound() {
                 name.push_str(" (generator-bound)");
             }
+            let mib = |figure| shown(of(own, figure).map(|bytes| bytes / 1048576.0), 1);
             vec![
                 name,
                 shown(of(own, CPU), 2),
@@ -335,7 +229,8 @@ pub(crate) fn print_beside(measured: &[Measured], base: &str) {
                 shown(ratio(of(own, REQUESTS), of(base, REQUESTS)), 2),
                 shown(of(own, P50), 3),
                 shown(of(own, P99), 3),
-                shown(of(own, MEMORY).map(|bytes| bytes / 1048576.0), 1),
+                mib(MEMORY),
+                mib(PEAK),
                 shown(of(own, SERVER_CORES), 2),
                 shown(of(own, GENERATOR_CORES), 2),
             ]
@@ -352,9 +247,30 @@ pub(crate) fn print_beside(measured: &[Measured], base: &str) {
             "p50 ms",
             "p99 ms",
             "RSS MiB",
+            "peak MiB",
             "server cores",
             "generator cores",
         ],
         &lines,
     );
+    let refusing: Vec<&&Measured> =
+        measured.iter().filter(|row| of(Some(row), REFUSED).is_some_and(|count| count > 0.0)).collect();
+    if refusing.is_empty() {
+        return;
+    }
+    let lines: Vec<Vec<String>> = refusing
+        .iter()
+        .map(|row| {
+            let own = Some(**row);
+            vec![
+                row.row.name.clone(),
+                shown(row.row.rate, 0),
+                shown(of(own, REQUESTS), 0),
+                shown(of(own, REFUSED), 0),
+                shown(of(own, REFUSED_P99), 3),
+                shown(of(own, GROWTH).map(|bytes| bytes / 1e6), 2),
+            ]
+        })
+        .collect();
+    table(&["target", "offered/s", "accepted/s", "refused", "refused p99 ms", "RSS growth MB"], &lines);
 }

@@ -60,10 +60,10 @@ pub(crate) fn kit(folder: &Folder, variables: &str) -> Kit {
         root: folder.0.clone(),
         target: folder.0.clone(),
         generator: env!("CARGO_BIN_EXE_oxb-bench").into(),
+        upstream: floor.clone(),
         floor,
         request_harness: None,
         ours: Vec::new(),
-        peers: None,
         why_no_peers: Some("nobody installed it".to_owned()),
     }
 }

@@ -11,6 +11,9 @@ use serde::Deserialize;
 
 use super::{PeersError, file_error};
 
+/// What loads may use of a server that not every one has.
+pub(crate) const USES: [&str; 2] = ["workers", "lifespan"];
+
 /// An event loop of a server: the word its command takes, and what the name of the loop's class holds.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Event(String, String);
@@ -80,7 +83,7 @@ pub struct Server {
     pub command: Vec<String>,
     /// App to what the command names.
     pub apps: BTreeMap<String, String>,
-    /// Scenario to why it has no row there, and `workers` where it has one process only.
+    /// What a load may use and this server has not, with why: `workers` (several processes), `lifespan`.
     #[serde(default)]
     pub without: BTreeMap<String, String>,
 }
@@ -127,6 +130,9 @@ impl Catalog {
         let group = self.group(&server.group).ok_or_else(|| format!("no group {:?}", server.group))?;
         if server.packages.is_empty() || server.command.is_empty() || server.loops.is_empty() {
             return Err("packages, loops and command must not be empty".to_owned());
+        }
+        if let Some(word) = server.without.keys().find(|word| !USES.contains(&word.as_str())) {
+            return Err(format!("`without` names {word:?}, which no load uses; there are {USES:?}"));
         }
         let apps = server.apps.keys().find(|app| !self.written.app.contains_key(*app));
         if let Some(app) = apps {

@@ -46,6 +46,11 @@ impl Interpreter {
             .map_err(|error| wrong(error.to_string()))?;
         Ok(Self { executable, tag, version })
     }
+
+    /// Whether it is a free-threaded build.
+    pub fn is_free_threaded(&self) -> bool {
+        self.tag.ends_with('t')
+    }
 }
 
 /// What became of a package that rows ask for.
@@ -71,13 +76,58 @@ pub struct Peers {
     catalog: Catalog,
     interpreter: Interpreter,
     folder: PathBuf,
+    only: Vec<String>,
 }
 
 impl Peers {
     /// `target` is the target folder; nothing is installed yet.
     pub fn open(catalog: Catalog, interpreter: Interpreter, target: &Path) -> Self {
         let folder = target.join("bench/peers").join(&interpreter.version);
-        Self { catalog, interpreter, folder }
+        Self { catalog, interpreter, folder, only: Vec::new() }
+    }
+
+    /// The same for servers whose names begin so, in environments with what they and the apps that are raw need: fewer
+    /// packages than all servers and frameworks want. All of them where no name is given.
+    #[must_use]
+    pub fn only(mut self, names: &[String]) -> Self {
+        self.only = names.to_vec();
+        if !self.only.is_empty() {
+            let names: String = self
+                .only
+                .join("+")
+                .chars()
+                .map(|letter| if letter.is_alphanumeric() { letter } else { '-' })
+                .collect();
+            self.folder = self.folder.join(format!("only-{names}"));
+        }
+        self
+    }
+
+    /// What the rows of a group ask for.
+    fn wanted(&self, group: &str) -> BTreeSet<&str> {
+        let is_wanted =
+            |name: &str| self.only.is_empty() || self.only.iter().any(|only| name.starts_with(only.as_str()));
+        let servers =
+            self.catalog.servers().iter().filter(|server| server.group == group && is_wanted(&server.name));
+        if self.only.is_empty() {
+            return servers.flat_map(|server| self.catalog.all_packages(server)).collect();
+        }
+        let light = |server: &'_ super::Server| {
+            server
+                .apps
+                .keys()
+                .find(|app| self.catalog.app(app).is_some_and(|app| app.packages.is_empty()))
+                .cloned()
+        };
+        servers
+            .filter_map(|server| Some((server, light(server)?)))
+            .flat_map(|(server, app)| {
+                server
+                    .loops
+                    .keys()
+                    .flat_map(move |event_loop| self.catalog.packages(server, event_loop, &app))
+            })
+            .collect()
     }
 
     /// What there could be.
@@ -97,8 +147,7 @@ impl Peers {
     /// Where files cannot be written. That nothing could be installed is none: every package is then absent.
     pub fn install(&self, group: &str) -> Result<BTreeMap<String, Outcome>, PeersError> {
         let Some(group) = self.catalog.group(group) else { return Ok(BTreeMap::new()) };
-        let servers = self.catalog.servers().iter().filter(|server| server.group == group.name);
-        let wanted: BTreeSet<&str> = servers.flat_map(|server| self.catalog.all_packages(server)).collect();
+        let wanted = self.wanted(&group.name);
         if let Some(why) = group.why_absent(&self.interpreter.tag) {
             return Ok(all_absent(&wanted, why));
         }
@@ -157,6 +206,28 @@ impl Peers {
         Err(Absent { why: first.unwrap_or_else(|| format!("the catalogue has no group {group:?}")) })
     }
 
+    /// The interpreters of the environments that were made so far.
+    pub(crate) fn environments(&self) -> Vec<PathBuf> {
+        let groups = self.catalog.groups().iter();
+        groups
+            .map(|group| python_of(&self.folder.join(&group.name).join("venv")))
+            .filter(|python| python.is_file())
+            .collect()
+    }
+
+    /// Where the packages of a group are, which is made where it is missing.
+    ///
+    /// # Errors
+    ///
+    /// [`Absent`] where nothing of the group could be installed.
+    pub(crate) fn packages(&self, group: &str) -> Result<PathBuf, Absent> {
+        let question = "import sysconfig; print(sysconfig.get_path('purelib'), end='')";
+        let python = self.environment(group)?;
+        output(Command::new(python).args(["-I", "-c", question]))
+            .map(PathBuf::from)
+            .map_err(|why| Absent { why })
+    }
+
     /// The version of an installed package of a group.
     ///
     /// # Errors
@@ -167,7 +238,12 @@ impl Peers {
         match packages.get(package) {
             Some(Outcome::Installed(version)) => Ok(version.clone()),
             Some(Outcome::Absent(why)) => Err(Absent { why: format!("{package}: {why}") }),
-            None => Err(Absent { why: format!("no row of group {group} asks for {package}") }),
+            None if self.only.is_empty() => {
+                Err(Absent { why: format!("no row of group {group} asks for {package}") })
+            }
+            None => Err(Absent {
+                why: format!("{package} is not installed with --peers {}", self.only.join(",")),
+            }),
         }
     }
 }
