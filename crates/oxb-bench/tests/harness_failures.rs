@@ -39,6 +39,39 @@ fn a_target_that_ends_in_mid_run_is_rejected_and_named() {
 }
 
 #[test]
+fn a_worker_that_ends_in_mid_run_is_rejected_though_its_server_goes_on() {
+    let folder = Folder::new("worker");
+    folder.scenario("worker", FLOOR);
+    harness::run("worker", &options(&folder), &kit(&folder, "OXB_LOSES=20")).unwrap_err();
+    let result = folder.result("worker").unwrap();
+    let why = result["rows"][0]["why"].as_str().unwrap();
+    assert!(why.contains("processes of the server ended during the sample"), "{why}");
+    assert!(is_gone(folder.server().unwrap()));
+}
+
+#[test]
+fn a_rate_is_a_multiple_of_a_capacity_that_the_run_itself_measured() {
+    let folder = Folder::new("capacity");
+    let text = "title = 't'\nabout = 'a'\nrounds = 1\n[[load]]\nmode = 'open'\nrate-x-capacity = 0.25\n\
+                [[row]]\nserver = 'floor'\n";
+    std::fs::write(folder.0.join("benches/scenarios/capacity.toml"), text).unwrap();
+    harness::run("capacity", &options(&folder), &kit(&folder, "")).unwrap();
+    let row = &folder.result("capacity").unwrap()["rows"][0];
+    let of = |key: &str| row[key].as_f64().unwrap();
+    assert!(of("capacity") > 0.0 && (of("rate") / of("capacity") - 0.25).abs() < 1e-9, "{row:#}");
+    assert!(of("peak_rss_bytes") > 0.0, "{row:#}");
+}
+
+#[test]
+fn a_peer_that_is_asked_for_by_name_and_is_not_there_fails_the_run() {
+    let folder = Folder::new("named");
+    folder.scenario("named", "[[row]]\nserver = 'floor'\n[[row]]\nserver = 'uvicorn'\n");
+    let options = oxb_bench::harness::Options { peers: vec!["uvicorn".to_owned()], ..options(&folder) };
+    let error = harness::run("named", &options, &kit(&folder, "")).unwrap_err();
+    assert!(error.to_string().contains("--peers uvicorn: uvicorn: nobody installed it"), "{error}");
+}
+
+#[test]
 fn a_port_that_is_in_use_is_told_with_the_log_that_says_so() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();

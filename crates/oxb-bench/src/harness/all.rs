@@ -78,7 +78,7 @@ impl All {
                 println!("bench: {name}: FAILED: {why}");
             }
             self.done.push((name.clone(), started.elapsed(), failed));
-            self.write_index(&names, begin.elapsed())?;
+            self.write_index(&names)?;
         }
         println!("\nbench: all took {:.0} s; {}", begin.elapsed().as_secs_f64(), self.folder.display());
         let failed: Vec<&str> =
@@ -86,9 +86,9 @@ impl All {
         if failed.is_empty() { Ok(()) } else { Err(Error::failed(format!("failed: {}", failed.join(", ")))) }
     }
 
-    fn write_index(&self, names: &[String], took: Duration) -> Result<(), Error> {
-        let mut text = format!("# All scenarios\n\nThis run took {:.0} s.\n\n", took.as_secs_f64());
-        text.push_str(
+    fn write_index(&self, names: &[String]) -> Result<(), Error> {
+        let mut whole = 0.0;
+        let mut text = String::from(
             "| scenario | rows | without figures | bars kept | seconds | |\n|---|---:|---:|---:|---:|---|\n",
         );
         for name in names {
@@ -99,7 +99,10 @@ impl All {
             let judged = bars.iter().filter(|bar| bar["is_kept"].is_boolean()).count();
             let kept = bars.iter().filter(|bar| bar["is_kept"] == true).count();
             let own = self.done.iter().find(|(done, _, _)| done == name);
-            let seconds = own.map_or("-".to_owned(), |(_, took, _)| format!("{:.0}", took.as_secs_f64()));
+            // One that was done before this run tells its own time.
+            let seconds = own.map(|(_, took, _)| took.as_secs_f64()).or_else(|| result["took_s"].as_f64());
+            whole += seconds.unwrap_or(0.0);
+            let seconds = seconds.map_or("-".to_owned(), |seconds| format!("{seconds:.0}"));
             let note =
                 own.and_then(|(_, _, why)| why.as_deref()).unwrap_or_default().replace(['|', '\n'], " ");
             text.push_str(&format!(
@@ -107,6 +110,7 @@ impl All {
                 rows.len()
             ));
         }
+        let text = format!("# All scenarios\n\nThey took {whole:.0} s together.\n\n{text}");
         super::run::write_whole(&self.folder.join("index.md"), &text)
     }
 }

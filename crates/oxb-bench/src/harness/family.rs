@@ -32,6 +32,17 @@ struct Member {
     started: u64,
 }
 
+impl Member {
+    /// One that ended counts as gone, though its parent may not have asked for its status yet.
+    fn living(id: u32) -> Option<Self> {
+        let line = stat(id)?;
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        let has_ended = matches!(*fields.first()?, "Z" | "X");
+        let started = fields.get(19)?.parse().ok()?;
+        (!has_ended).then_some(Self { id, started })
+    }
+}
+
 /// The processes of a server at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Family {
@@ -42,8 +53,10 @@ pub(crate) struct Family {
 impl Family {
     /// The tree below `root`; empty where it is gone or cannot be read.
     pub(crate) fn now(root: u32) -> Self {
-        let started = |id: u32| Some(Member { id, started: field(id, 19)? });
-        Self { root, members: tree(root).unwrap_or_default().into_iter().filter_map(started).collect() }
+        Self {
+            root,
+            members: tree(root).unwrap_or_default().into_iter().filter_map(Member::living).collect(),
+        }
     }
 
     /// The same once nothing came or went for a moment.
@@ -110,10 +123,10 @@ pub(super) fn listed(text: &str) -> BTreeSet<usize> {
         .collect()
 }
 
-/// A field of `/proc/ID/stat`, counted from the one after the name.
-fn field(id: u32, index: usize) -> Option<u64> {
+/// What `/proc/ID/stat` holds behind the name.
+fn stat(id: u32) -> Option<String> {
     let line = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-    line.get(line.rfind(')')? + 1..)?.split_ascii_whitespace().nth(index)?.parse().ok()
+    Some(line.get(line.rfind(')')? + 1..)?.to_owned())
 }
 
 fn peak(id: u32) -> Option<u64> {
@@ -126,7 +139,8 @@ fn status(text: &str, name: &str) -> Option<String> {
 }
 
 fn resident(root: u32) -> Option<u64> {
-    let pages: u64 = tree(root)?.into_iter().filter_map(|id| field(id, 21)).sum();
+    let pages = |id: u32| stat(id)?.split_ascii_whitespace().nth(21)?.parse::<u64>().ok();
+    let pages: u64 = tree(root)?.into_iter().filter_map(pages).sum();
     Some(pages * rustix::param::page_size() as u64)
 }
 
@@ -216,7 +230,12 @@ mod tests {
 
         // Its first child is ended below; it then starts the second.
         let script = "sleep 60 & echo $!; wait $!; sleep 60 & echo $!; wait";
-        let mut shell = Command::new("sh").args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut shell = Command::new("sh")
+            .args(["-c", script])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
         let mut lines = std::io::BufRead::lines(std::io::BufReader::new(shell.stdout.take().unwrap()));
         let mut next = || lines.next().unwrap().unwrap().parse::<u32>().unwrap();
         let first = next();

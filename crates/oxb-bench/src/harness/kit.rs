@@ -102,11 +102,13 @@ impl Kit {
 }
 
 impl Ours {
-    /// What its loop detection makes of this machine, with each of its probes.
-    pub(crate) fn detection(&self) -> Value {
+    /// What its loop detection makes of this machine, with each of its probes; within the control group whose members
+    /// that file lists.
+    pub(crate) fn detection(&self, members: Option<&Path>) -> Value {
         let question = "import json; from oxbrook import _workers; print(json.dumps(_workers.describe()))";
-        let mut python = Command::new(&self.python);
-        python.args(["-I", "-c", question]);
+        let mut python = Command::new("sh");
+        python.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(members.unwrap_or(Path::new("/dev/null")));
+        python.arg(&self.python).args(["-I", "-c", question]);
         // As a server is started: where its CPUs are its own, detection heeds them.
         let said = pinning::on(pinning().servers(), || program::output(&mut python)).and_then(|said| said);
         said.ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or(Value::Null)

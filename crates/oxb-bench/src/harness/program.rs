@@ -21,7 +21,9 @@ pub(crate) fn catch_interrupts() -> Result<(), Error> {
         return Ok(());
     }
     let flag = INTERRUPTED.get_or_init(Arc::default);
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+    // A terminal that is closed hangs up.
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(flag))
             .context(|| "cannot catch signals".to_owned())?;
     }

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::error::{Context, Error};
 use super::kit::Kit;
 use super::options::Options;
+use super::program;
 use super::rounds::{Measured, P99, REQUESTS, Row, measure};
 use super::run::{Bar, Limit, Missing, Run, ratio};
 use super::server::Server;
@@ -18,6 +19,9 @@ use super::throughput::{named, print_beside};
 
 /// Microseconds in which a quota is counted.
 const PERIOD: u64 = 100_000;
+
+/// What the names of groups begin with; the process id of the run follows.
+const PREFIX: &str = "oxb-bench-";
 
 /// A control group with a limit of CPU time, removed when dropped.
 #[derive(Debug)]
@@ -28,7 +32,7 @@ pub(crate) struct Group {
 impl Group {
     /// Makes a group below `base` with so many CPUs, whichever version of control groups that is.
     fn make(base: &Path, cpus: f64) -> Result<Self, Error> {
-        let folder = base.join(format!("oxb-bench-{}", std::process::id()));
+        let folder = base.join(format!("{PREFIX}{}", std::process::id()));
         fs::create_dir(&folder).context(|| format!("cannot make {}", folder.display()))?;
         let group = Self { folder };
         let quota = (cpus * PERIOD as f64) as u64;
@@ -66,6 +70,18 @@ impl Drop for Group {
     }
 }
 
+/// Removes groups of runs that were killed before they could: those of processes that are there no longer.
+fn remove_left(base: &Path) {
+    for entry in fs::read_dir(base).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let run = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.parse::<u32>().ok());
+        let is_left = run.is_some_and(|id| crate::process::tree(id).is_none());
+        if is_left && fs::remove_dir(entry.path()).is_ok() {
+            println!("bench: removed {}, which a run left that was killed", entry.path().display());
+        }
+    }
+}
+
 /// Where groups with a quota can be made: version 2 with the CPU controller, or version 1.
 fn base() -> Option<PathBuf> {
     let two = Path::new("/sys/fs/cgroup");
@@ -85,6 +101,9 @@ fn base() -> Option<PathBuf> {
 pub(crate) fn run(options: &Options, kit: &Kit) -> Result<(), Error> {
     let mut run = Run::begin("quota", options, kit)?;
     let base = base();
+    if let Some(base) = &base {
+        remove_left(base);
+    }
     let mut measured: Vec<Measured> = Vec::new();
     let mut loops = Vec::new();
     for ours in &kit.ours {
@@ -95,6 +114,7 @@ pub(crate) fn run(options: &Options, kit: &Kit) -> Result<(), Error> {
             ("0.5 CPU", Some(0.5)),
             ("no quota, last", None),
         ] {
+            program::check_interrupt()?;
             let name =
                 format!("{what}, {}", named(ours, 0, "asyncio").replace("0 loop(s)", "loops as detected"));
             let group = match (cpus, &base) {
@@ -118,8 +138,8 @@ pub(crate) fn run(options: &Options, kit: &Kit) -> Result<(), Error> {
             let row = Row::hello(name.clone(), server.clone(), options.connections(64));
             // One row at a time: two groups at once would share what the machine has.
             measured.extend(measure(&run, vec![row], options.rounds(3)));
-            let started = server.start(kit, &run.log(&name))?;
-            loops.push(json!({ "row": name, "threads": started.threads() }));
+            let members = group.as_ref().map(Group::members);
+            loops.push(json!({ "row": name, "detection": ours.detection(members.as_deref()) }));
         }
     }
     print_beside(&measured, "floor: bare hyper");
@@ -138,6 +158,21 @@ pub(crate) fn run(options: &Options, kit: &Kit) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_groups_of_runs_that_are_gone_are_removed() {
+        let base = std::env::temp_dir().join(format!("oxb-left-{}", std::process::id()));
+        let mut ended = std::process::Command::new("true").spawn().unwrap();
+        ended.wait().unwrap();
+        let left = base.join(format!("{PREFIX}{}", ended.id()));
+        let own = base.join(format!("{PREFIX}{}", std::process::id()));
+        for folder in [&left, &own, &base.join("other")] {
+            fs::create_dir_all(folder).unwrap();
+        }
+        remove_left(&base);
+        assert!(!left.exists() && own.exists() && base.join("other").exists());
+        fs::remove_dir_all(base).unwrap();
+    }
 
     #[test]
     fn a_group_gets_its_quota_in_the_words_of_either_version_and_goes_again() {

@@ -131,7 +131,7 @@ impl<'a> Run<'a> {
             "warmup_s": self.options.warmup(),
             "took_s": self.begin.elapsed().as_secs_f64(),
             "machine": machine::fingerprint(&self.kit.root),
-            "loop_detection": self.kit.ours.iter().map(|ours| json!({ "python": ours.tag, "found": ours.detection() })).collect::<Vec<_>>(),
+            "loop_detection": self.kit.ours.iter().map(|ours| json!({ "python": ours.tag, "found": ours.detection(None) })).collect::<Vec<_>>(),
             "conditions": conditions,
             "trustworthy": conditions["trustworthy"],
             "programs": self.kit.record(),

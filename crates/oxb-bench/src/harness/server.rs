@@ -224,14 +224,6 @@ impl Running {
         self.child.id()
     }
 
-    /// How many threads its tree has; absent where that cannot be read.
-    pub(crate) fn threads(&self) -> Option<u64> {
-        let mut watch = Command::new(&self.generator);
-        watch.args(["watch", "--pid", &self.id().to_string(), "--duration", "0.1"]);
-        let report: Value = serde_json::from_str(&program::output(&mut watch).ok()?).ok()?;
-        report["threads"].as_u64()
-    }
-
     /// The address of one of its routes.
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address())

@@ -79,7 +79,8 @@ pub(crate) fn options(folder: &Folder) -> Options {
     }
 }
 
-/// Answers every request with `x`; ends after `OXB_ANSWERS` of them; does not listen on the port but on `OXB_TAKEN`.
+/// Answers every request with `x`; ends after `OXB_ANSWERS` of them; does not listen on the port but on `OXB_TAKEN`;
+/// has a worker, which it ends after `OXB_LOSES` answers.
 pub(crate) fn serve() {
     let Ok(port) = std::env::var("OXB_PORT") else { return };
     let port = std::env::var("OXB_TAKEN").unwrap_or(port);
@@ -93,15 +94,24 @@ pub(crate) fn serve() {
         }
     };
     let answers: Option<usize> = std::env::var("OXB_ANSWERS").ok().and_then(|text| text.parse().ok());
+    let loses: Option<usize> = std::env::var("OXB_LOSES").ok().and_then(|text| text.parse().ok());
+    let worker = loses.map(|_| std::process::Command::new("sleep").arg("600").spawn().expect("a worker"));
+    let worker = std::sync::Arc::new(std::sync::Mutex::new(worker));
     let count = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
     for stream in listener.incoming() {
         let (mut stream, count) = (stream.expect("a connection"), std::sync::Arc::clone(&count));
+        let worker = std::sync::Arc::clone(&worker);
         std::thread::spawn(move || {
             let mut buffer = [0; 4096];
             while stream.read(&mut buffer).is_ok_and(|length| length > 0) {
                 let number = count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
                 if answers.is_some_and(|answers| number >= answers) {
                     std::process::exit(3);
+                }
+                if loses.is_some_and(|answers| number == answers)
+                    && let Some(worker) = worker.lock().expect("no thread panicked").as_mut()
+                {
+                    worker.kill().expect("it can be ended");
                 }
                 if stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx").is_err() {
                     return;
