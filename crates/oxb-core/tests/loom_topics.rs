@@ -24,7 +24,7 @@ struct Bell {
 
 impl Wake for Bell {
     fn wake(self: Arc<Self>) {
-        *self.is_rung.lock().unwrap() = true;
+        *self.is_rung.lock().expect("no holder panics") = true;
         self.rung.notify_one();
     }
 }
@@ -37,16 +37,16 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
         if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
             return output;
         }
-        let mut is_rung = bell.is_rung.lock().unwrap();
+        let mut is_rung = bell.is_rung.lock().expect("no holder panics");
         while !std::mem::take(&mut *is_rung) {
-            is_rung = bell.rung.wait(is_rung).unwrap();
+            is_rung = bell.rung.wait(is_rung).expect("no holder panics");
         }
     }
 }
 
 fn topic_of(maxsize: usize, policy: Policy) -> (Topic<u32>, Subscription<u32>) {
-    let topic = Topic::new("t", TopicOptions { maxsize, policy, keep: 0 }).unwrap();
-    let reader = topic.subscribe(SubscriptionOptions::default()).unwrap();
+    let topic = Topic::new("t", TopicOptions { maxsize, policy, keep: 0 }).expect("there is room");
+    let reader = topic.subscribe(SubscriptionOptions::default()).expect("there is room");
     (topic, reader)
 }
 

@@ -207,8 +207,8 @@ impl Wake for Counting {
 }
 
 fn numbers(maxsize: usize, policy: Policy) -> (Topic<u64>, Subscription<u64>) {
-    let topic = Topic::new("numbers", TopicOptions { maxsize, policy, keep: 0 }).unwrap();
-    let reader = topic.subscribe(SubscriptionOptions::default()).unwrap();
+    let topic = Topic::new("numbers", TopicOptions { maxsize, policy, keep: 0 }).expect("there is room");
+    let reader = topic.subscribe(SubscriptionOptions::default()).expect("there is room");
     (topic, reader)
 }
 
