@@ -74,12 +74,21 @@ class Pool:
             self._queue.put(call)
 
     async def run(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
-        """Return what `fn(*args)` returns, called by a thread of the pool in the caller's context."""
+        """Return what `fn(*args)` returns, called by a thread of the pool in the caller's context.
+
+        Cancelled, it raises once the call has ended, which nothing can cut short: what the caller takes down
+        then is no longer in use. A call that has not begun never runs. Cancelled again, it waits no longer.
+        """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
+        ended: asyncio.Future[None] = loop.create_future()
         context = contextvars.copy_context()
+        # Whoever takes it first decides whether the call is made.
+        claim = threading.Lock()
 
         def settle(result: T | None, error: BaseException | None) -> None:
+            if not ended.done():
+                ended.set_result(None)
             if future.done():  # cancelled meanwhile; the call could not be
                 return
             if error is not None:
@@ -88,6 +97,8 @@ class Pool:
                 future.set_result(result)  # type: ignore[arg-type]
 
         def call() -> None:
+            if not claim.acquire(blocking=False):
+                return
             result: T | None = None
             error: BaseException | None = None
             try:
@@ -100,7 +111,12 @@ class Pool:
                 loop.call_soon_threadsafe(settle, result, error)
 
         self.submit(call)
-        return await future
+        try:
+            return await future
+        except asyncio.CancelledError:
+            if future.cancelled() and not claim.acquire(blocking=False):
+                await ended
+            raise
 
     def close(self, timeout: float | None = None) -> list[threading.Thread]:
         """Take no more calls, drop those not begun, and wait up to `timeout` seconds for the others.

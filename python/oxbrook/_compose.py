@@ -4,11 +4,14 @@ A chain of coroutine functions is made once for each route when a server is buil
 kind is not composed at all: the engine calls its handler.
 
 Invariant: the order is that of api.md 8.1 (the app's middleware, the routers', dependencies, body, handler),
-and an exception handler's answer is a reply to every link outside it, never an exception.
+and an exception handler's answer is a reply to every link outside it, never an exception. A client that
+leaves cancels the handler and what comes before it; the teardown of dependencies and what middleware does
+after it run to their end.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import isawaitable, iscoroutinefunction
@@ -65,13 +68,20 @@ def handler_link(route: Route, pool: Pool) -> Link:
     if not any(argument.plan is not None for argument in arguments):
 
         async def plain(request: Request, values: tuple[Any, ...]) -> object:
-            resolution = None
-            positional, named = await gather(arguments, request, values, resolution)
-            return await call(positional, named)
+            begin(request)
+            try:
+                positional, named = await gather(arguments, request, values, None)
+                return await call(positional, named)
+            except BaseException:
+                request._handler_failed()
+                raise
+            finally:
+                request._handler_ended()
 
         return plain
 
     async def with_dependencies(request: Request, values: tuple[Any, ...]) -> object:
+        begin(request)
         resolution = Resolution(request)
         outcome: BaseException | None = None
         result: object = None
@@ -80,12 +90,24 @@ def handler_link(route: Route, pool: Pool) -> Link:
             result = await call(positional, named)
         except BaseException as error:
             outcome = error
+        request._handler_ended()
         outcome = await resolution.end(outcome)
         if outcome is not None:
+            request._handler_failed()
             raise outcome
         return result
 
     return with_dependencies
+
+
+def begin(request: Request) -> None:
+    """A handler is about to run, for the first time or because middleware called on again.
+
+    Raises: CancelledError where its client left while no handler ran.
+    """
+    if request._handler_begins():
+        request._handler_failed()
+        raise asyncio.CancelledError
 
 
 async def gather(
@@ -171,6 +193,7 @@ def mapped(inner: Link, around: Surroundings) -> Link:
         try:
             return await inner(request, values)
         except Exception as error:
+            request._handler_failed()
             handler = handler_of(error, handlers)
             if handler is None:
                 if isinstance(error, (HTTPError, RequestValidationError)):

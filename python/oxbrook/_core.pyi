@@ -3,7 +3,7 @@
 from asyncio import AbstractEventLoop, Future, Task
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from selectors import SelectorKey
-from typing import TypeVar, final, overload
+from typing import Any, ParamSpec, TypeVar, final, overload
 
 from oxbrook._app import App
 from oxbrook._forms import FormData
@@ -31,6 +31,7 @@ __all__ = [
     "status_title",
 ]
 
+_P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 # cors.rs
@@ -169,6 +170,23 @@ class Request:
     @property
     def locals(self) -> dict[str, object]:
         """A dict of this request alone, the same object on every access."""
+    def after_response(self, fn: Callable[_P, object], /, *args: _P.args, **kwargs: _P.kwargs) -> None:
+        """Call `fn(*args, **kwargs)` once the response was handed over, for a stream after its end.
+
+        On the handler's loop, in order, one by one: an async function is awaited, a plain one runs on the blocking
+        pool. A failure is logged on `oxbrook.after`. Nothing runs if the handler raised or was cancelled. The client
+        may leave; no timeout applies; a shutdown waits within its grace. A request made by hand runs nothing.
+
+        Raises: TypeError for what cannot be called; RuntimeError once what runs after the response has ended.
+        """
+    def _next_work(self) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]] | None:
+        """What is to be done next after the response."""
+    def _handler_begins(self) -> bool:
+        """A handler is about to begin. True when its client left meanwhile."""
+    def _handler_ended(self) -> None:
+        """A handler has ended: a client that leaves now cancels nothing."""
+    def _handler_failed(self) -> None:
+        """A handler, or what is around it, raised."""
     @overload
     def header(self, name: str, default: None = None) -> str | None: ...
     @overload
@@ -282,6 +300,7 @@ class Engine:
         answer: Callable[[BaseException, Request | None, bool], Response],
         log_stream: Callable[[BaseException, Request], None],
         send_stream: Callable[..., Coroutine[object, object, None]],
+        run_after: Callable[[Request], Coroutine[object, object, None]],
         submit: Callable[[Callable[[], object]], None],
         cors: CorsRules | None = None,
     ) -> Engine: ...

@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from oxbrook import _core, _errors, _gil, _leftover
+from oxbrook._after import after_runner
 from oxbrook._blocking import Pool
 from oxbrook._compose import Surroundings, compose
 from oxbrook._lifespan import ProcessLifespan
@@ -38,6 +39,8 @@ LOGGER: Final = logging.getLogger("oxbrook")
 STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 # How often a stop that waits looks for a second signal, in seconds.
 GRACE_STEP: Final = 0.05
+# How often it looks for a slot that is held without a connection, in seconds.
+SLOT_STEP: Final = 0.01
 # How long a loop's thread may take, past the grace, to leave its tasks behind, in seconds.
 LOOP_GRACE: Final = 1.0
 # How long a blocking handler that outlived the grace may still take, in seconds.
@@ -114,6 +117,7 @@ class ServerHandle:
             answer=_errors.answer,
             log_stream=log_stream,
             send_stream=send_stream,
+            run_after=after_runner(pool),
             submit=pool.submit,
             cors=None if app.cors is None else app.cors._rules,
         )
@@ -206,12 +210,21 @@ class ServerHandle:
         """Stop accepting and wait for what is in flight, up to the grace or a second stop."""
         engine.drain()
         end = time.monotonic() + self._options.shutdown_grace
-        while not engine.wait_closed(max(0.0, min(GRACE_STEP, end - time.monotonic()))):
+        while not (self._is_quiet(engine, end) and held(engine) == 0):
             if time.monotonic() >= end or self._is_hurried:
-                count = engine.in_flight()
+                # A handler without its client and work for after a response hold a slot and no connection.
+                count = max(engine.in_flight(), held(engine))
                 if count:
                     say(f"oxbrook: shutdown grace expired with {count} request(s) still in flight")
                 return
+
+    def _is_quiet(self, engine: _core.Engine, end: float) -> bool:
+        """Wait a step for the connections to close, or for what runs without one."""
+        step = max(0.0, min(GRACE_STEP, end - time.monotonic()))
+        is_closed = engine.wait_closed(step)
+        if is_closed and held(engine):
+            time.sleep(min(step, SLOT_STEP))
+        return is_closed
 
     def _end(self, loops: list[WorkerLoop]) -> None:
         """Stop the loops and wait for their threads, up to the grace or a second stop."""
@@ -260,6 +273,11 @@ class ServerHandle:
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self.shutdown()
+
+
+def held(engine: _core.Engine) -> int:
+    """Return how many slots are taken on all loops."""
+    return sum(taken for taken, _, _ in engine.loads())
 
 
 def wait_for_wake(waiting: socket.socket) -> None:

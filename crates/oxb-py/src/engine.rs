@@ -132,11 +132,12 @@ impl Engine {
 #[pymethods]
 impl Engine {
     /// `options` has the attributes of `oxbrook._options.ServerOptions`. The hooks are `answer(exception, request,
-    /// debug)`, `log_stream(exception, request)`, `send_stream(source, outlet, declared)` and `submit(call)`.
+    /// debug)`, `log_stream(exception, request)`, `send_stream(source, outlet, declared)`, `run_after(request)` and
+    /// `submit(call)`.
     #[new]
     #[pyo3(signature = (
-        routes, options, *, loop_count, io_threads, app, is_debug, answer, log_stream, send_stream, submit,
-        cors=None
+        routes, options, *, loop_count, io_threads, app, is_debug, answer, log_stream, send_stream, run_after,
+        submit, cors=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "keywords of a Python constructor")]
     fn new(
@@ -150,6 +151,7 @@ impl Engine {
         answer: Py<PyAny>,
         log_stream: Py<PyAny>,
         send_stream: Py<PyAny>,
+        run_after: Py<PyAny>,
         submit: Py<PyAny>,
         cors: Option<PyRef<'_, CorsRules>>,
     ) -> PyResult<Self> {
@@ -163,7 +165,17 @@ impl Engine {
             queue_timeout: options.queue_timeout.and_then(limit),
         })
         .map_err(|error| errors::loop_set_error(&error))?;
-        let site = Site { plans, app, state: py.None(), answer, log_stream, send_stream, submit, is_debug };
+        let site = Site {
+            plans,
+            app,
+            state: py.None(),
+            answer,
+            log_stream,
+            send_stream,
+            run_after,
+            submit,
+            is_debug,
+        };
         Ok(Self {
             loops: Arc::new(loops),
             site: Arc::new(site),

@@ -2,21 +2,24 @@
 //!
 //! The request of the engine is kept as it came; a Python object is made of a part when it is asked for.
 //!
-//! Invariant: a `Request` never changes, but for what it remembers (`body`, `locals`), which is set once; so any
-//! number of threads may use one.
+//! Invariant: a `Request` never changes, but for what it remembers: `body` and `locals`, which are set once, and how far
+//! its answer is; so any number of threads may use one.
 
 mod made;
+mod progress;
 
 use bytes::Bytes;
 use oxb_http::request::Request;
+use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyString};
+use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
 use std::net::IpAddr;
 use std::sync::OnceLock;
 
 use self::made::Made;
+pub(crate) use self::progress::Progress;
 
 /// Adds this file's names to the extension module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -55,6 +58,7 @@ pub(crate) struct PyRequest {
     state: Option<Py<PyAny>>,
     body: OnceLock<Py<PyBytes>>,
     locals: OnceLock<Py<PyDict>>,
+    progress: Progress,
 }
 
 #[expect(clippy::large_enum_variant, reason = "nearly every request is from the wire, and is spared a box")]
@@ -78,8 +82,14 @@ impl PyRequest {
             state: Some(state.clone_ref(py)),
             body: OnceLock::new(),
             locals: OnceLock::new(),
+            progress: Progress::default(),
         };
         Py::new(py, request)
+    }
+
+    /// How far its answer is.
+    pub(crate) fn progress(&self) -> &Progress {
+        &self.progress
     }
 
     fn method_str(&self) -> &str {
@@ -151,6 +161,7 @@ impl PyRequest {
             state: context.as_ref().map(|context| context.get().state.clone_ref(py)),
             body: OnceLock::new(),
             locals: OnceLock::new(),
+            progress: Progress::default(),
         };
         // Both were just made and are empty.
         let _ = request.body.set(body);
@@ -280,18 +291,64 @@ impl PyRequest {
         remember(py, &self.locals, || PyDict::new(py).unbind())
     }
 
+    /// Calls `fn(*args, **kwargs)` once the response was handed over: api.md 16.10.
+    #[pyo3(signature = (r#fn, /, *args, **kwargs))]
+    fn after_response(
+        &self,
+        r#fn: &Bound<'_, PyAny>,
+        args: &Bound<'_, PyTuple>,
+        kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<()> {
+        let py = r#fn.py();
+        if !r#fn.is_callable() {
+            let name = r#fn.get_type().name()?;
+            return Err(PyTypeError::new_err(format!("after_response takes a function, not {name}")));
+        }
+        let kwargs = kwargs.cloned().unwrap_or_else(|| PyDict::new(py));
+        let work = PyTuple::new(py, [r#fn.as_any(), args.as_any(), kwargs.as_any()])?;
+        if self.progress.add(work.unbind()) {
+            return Ok(());
+        }
+        let text = "the response was sent, and what runs after it has ended: nothing can be added";
+        Err(PyRuntimeError::new_err(text))
+    }
+
+    /// The next work for after the response.
+    fn _next_work(&self) -> Option<Py<PyTuple>> {
+        self.progress.next()
+    }
+
+    /// A handler is about to begin. True when its client left meanwhile.
+    fn _handler_begins(&self) -> bool {
+        self.progress.begin()
+    }
+
+    /// A handler has ended: a client that leaves now cancels nothing.
+    fn _handler_ended(&self) {
+        self.progress.end();
+    }
+
+    /// A handler, or what is around it, raised.
+    fn _handler_failed(&self) {
+        self.progress.fail();
+    }
+
     fn __repr__(&self) -> String {
         format!("<Request {} {}>", self.method_str(), self.path_str())
     }
 
-    // A cycle can only lead through `locals`, a dict, which the collector clears; nothing to clear here.
+    // A cycle leads through `locals`, a dict, which the collector clears, or through work that never ran.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.app)?;
         visit.call(&self.state)?;
-        match self.locals.get() {
-            Some(locals) => visit.call(locals),
-            None => Ok(()),
+        if let Some(locals) = self.locals.get() {
+            visit.call(locals)?;
         }
+        self.progress.traverse(&visit)
+    }
+
+    fn __clear__(&self) {
+        self.progress.drop_all();
     }
 }
 

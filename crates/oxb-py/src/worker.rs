@@ -27,9 +27,8 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::intern;
 use pyo3::prelude::*;
 
-use self::blocking::PendingStream;
 use self::desk::{Desk, Pumped};
-use self::job::Loops;
+use self::job::{Loops, Onward};
 use self::owned::Owned;
 use self::site::Site;
 
@@ -62,10 +61,10 @@ impl Worker {
         }
     }
 
-    /// Begins a stream that a blocking handler returned. The loop calls it, outside any Task.
-    fn begin_stream(slf: &Bound<'_, Self>, stream: PendingStream) -> PyResult<()> {
+    /// Goes on with a job whose blocking handler has ended. The loop calls it, outside any Task.
+    fn go_on(slf: &Bound<'_, Self>, onward: Onward) -> PyResult<()> {
         let desk = slf.get().desk()?;
-        desk.put_stream(stream);
+        desk.put_onward(onward);
         if Self::pump_reported(slf, desk) != Pumped::Dry {
             desk.queue.rearm();
         }

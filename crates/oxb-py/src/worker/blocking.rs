@@ -10,41 +10,35 @@ use pyo3::prelude::*;
 use super::Worker;
 use super::context::Context;
 use super::desk::fail;
-use super::job::{Answer, Held, Loops, Owed};
+use super::job::{Answer, Held, Loops, Onward, Owed};
 use super::plan::{Asked, Plan};
 use crate::reply::{Outcome, to_reply};
 
-/// A stream that a blocking handler returned, on its way to the loop.
-pub(super) struct PendingStream {
-    pub(super) held: Held,
-    pub(super) outcome: Outcome,
-}
-
-/// What the loop calls to begin it.
+/// What the loop calls to go on with a job.
 #[pyclass(frozen, module = "oxbrook._core")]
-struct StreamStart {
+struct GoOn {
     worker: Py<Worker>,
-    stream: Mutex<Option<PendingStream>>,
+    onward: Mutex<Option<Onward>>,
 }
 
-impl StreamStart {
-    fn take(&self) -> Option<PendingStream> {
+impl GoOn {
+    fn take(&self) -> Option<Onward> {
         // A panic under this lock left nothing half done.
-        self.stream.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.onward.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     fn turn_away(&self, loops: &Loops) {
-        if let Some(stream) = self.take() {
-            stream.held.answer.turn_away(loops);
+        if let Some(onward) = self.take() {
+            onward.held.answer.turn_away(loops);
         }
     }
 }
 
 #[pymethods]
-impl StreamStart {
+impl GoOn {
     fn __call__(&self, py: Python<'_>) -> PyResult<()> {
-        let Some(stream) = self.take() else { return Ok(()) };
-        Worker::begin_stream(self.worker.bind(py), stream)
+        let Some(onward) = self.take() else { return Ok(()) };
+        Worker::go_on(self.worker.bind(py), onward)
     }
 }
 
@@ -83,6 +77,22 @@ impl BlockingCall {
         }
     }
 
+    /// Has the loop go on with the job.
+    fn go_on(&self, py: Python<'_>, onward: Onward) {
+        let go_on = GoOn { worker: self.worker.clone_ref(py), onward: Mutex::new(Some(onward)) };
+        let told = Bound::new(py, go_on).and_then(|go_on| {
+            let told = self.event_loop.bind(py).call_method1(intern!(py, "call_soon_threadsafe"), (&go_on,));
+            if told.is_err() {
+                // The loop was closed meanwhile.
+                go_on.get().turn_away(&self.worker.get().loops);
+            }
+            told
+        });
+        if let Err(error) = told {
+            error.write_unraisable(py, None);
+        }
+    }
+
     fn take(&self) -> Option<Parts> {
         // A panic under this lock left nothing half done.
         self.parts.lock().unwrap_or_else(PoisonError::into_inner).take()
@@ -103,26 +113,16 @@ impl BlockingCall {
             drop(entered);
             to_reply(py, &called?, self.plan.status)
         });
+        let plan = Arc::clone(&self.plan);
         match outcome {
-            Ok(Outcome::Whole(reply)) => owed.reply(&self.worker.get().loops, reply),
+            Ok(Outcome::Whole(reply)) if !asked.has_work() => owed.reply(&self.worker.get().loops, reply),
+            Ok(Outcome::Whole(reply)) => {
+                let answer = Answer::Sent(owed.reply_and_hold(reply));
+                self.go_on(py, Onward { held: Held { plan, asked, context, answer }, stream: None });
+            }
             Ok(outcome @ Outcome::Stream { .. }) => {
-                let held = Held { plan: Arc::clone(&self.plan), asked, context, answer: Answer::Owed(owed) };
-                let start = StreamStart {
-                    worker: self.worker.clone_ref(py),
-                    stream: Mutex::new(Some(PendingStream { held, outcome })),
-                };
-                let told = Bound::new(py, start).and_then(|start| {
-                    let told =
-                        self.event_loop.bind(py).call_method1(intern!(py, "call_soon_threadsafe"), (&start,));
-                    if told.is_err() {
-                        // The loop was closed meanwhile.
-                        start.get().turn_away(&self.worker.get().loops);
-                    }
-                    told
-                });
-                if let Err(error) = told {
-                    error.write_unraisable(py, None);
-                }
+                let held = Held { plan, asked, context, answer: Answer::Owed(owed) };
+                self.go_on(py, Onward { held, stream: Some(outcome) });
             }
             Err(error) => {
                 fail(py, self.worker.get().site(), &self.worker.get().loops, &self.plan, asked, owed, error)

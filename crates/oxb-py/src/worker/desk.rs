@@ -16,10 +16,10 @@ use pyo3::intern;
 use pyo3::prelude::*;
 
 use super::Worker;
-use super::blocking::{BlockingCall, PendingStream};
+use super::blocking::BlockingCall;
 use super::context::Context;
 use super::door::Door;
-use super::job::{Job, Loops, Owed};
+use super::job::{Job, Loops, Onward, Owed};
 use super::plan::{Asked, Plan};
 use super::site::Site;
 use super::spare::Spare;
@@ -58,8 +58,8 @@ pub(crate) struct Desk {
     loops: Arc<Loops>,
     /// A job taken from another loop, before any of the own queue.
     in_hand: RefCell<Option<Taken<Job>>>,
-    /// Streams that blocking handlers returned.
-    streams: RefCell<VecDeque<PendingStream>>,
+    /// Jobs that go on after their handler: streams that blocking handlers returned, and work for after a response.
+    onward: RefCell<VecDeque<Onward>>,
     idle: RefCell<Vec<Py<Spare>>>,
     seats: RefCell<Vec<Option<Py<Spare>>>>,
     free_seats: RefCell<Vec<u32>>,
@@ -89,7 +89,7 @@ impl Desk {
             is_shared: loops.loop_count() > 1,
             loops,
             in_hand: RefCell::new(None),
-            streams: RefCell::new(VecDeque::new()),
+            onward: RefCell::new(VecDeque::new()),
             idle: RefCell::new(Vec::new()),
             seats: RefCell::new(Vec::new()),
             free_seats: RefCell::new(Vec::new()),
@@ -129,16 +129,16 @@ impl Desk {
         self.turn_ends.set(Micros(u64::MAX));
     }
 
-    pub(super) fn next_stream(&self) -> Option<PendingStream> {
-        self.streams.borrow_mut().pop_front()
+    pub(super) fn next_onward(&self) -> Option<Onward> {
+        self.onward.borrow_mut().pop_front()
     }
 
-    /// A blocking handler returned a stream, which is sent on this loop.
-    pub(super) fn put_stream(&self, stream: PendingStream) {
+    /// A job goes on after its handler, on this loop.
+    pub(super) fn put_onward(&self, onward: Onward) {
         if self.is_stopped.get() {
-            stream.held.answer.turn_away(&self.loops);
+            onward.held.answer.turn_away(&self.loops);
         } else {
-            self.streams.borrow_mut().push_back(stream);
+            self.onward.borrow_mut().push_back(onward);
         }
     }
 
@@ -166,7 +166,7 @@ impl Desk {
             while let Some(notice) = self.queue.pop_note() {
                 self.notify(py, &notice)?;
             }
-            if self.in_hand.borrow().is_none() && self.streams.borrow().is_empty() && !self.queue.has_work() {
+            if self.in_hand.borrow().is_none() && self.onward.borrow().is_empty() && !self.queue.has_work() {
                 return Ok(Pumped::Dry);
             }
             if self.jobs_left.get() == 0 {
@@ -296,8 +296,8 @@ impl Desk {
     /// After the stop: what is still queued is refused, so that nothing is left to look at.
     fn turn_away(&self) {
         while self.queue.pop_note().is_some() {}
-        while let Some(stream) = self.next_stream() {
-            stream.held.answer.turn_away(&self.loops);
+        while let Some(onward) = self.next_onward() {
+            onward.held.answer.turn_away(&self.loops);
         }
         while let Some(taken) = self.in_hand.take().or_else(|| self.queue.pop()) {
             taken.job.responder.overloaded();
@@ -343,7 +343,7 @@ impl Desk {
 
     /// The source of a stream failed: the client sees it by the closed connection, the operator in the log.
     #[cold]
-    pub(super) fn log_failure(&self, py: Python<'_>, mut asked: Asked, error: PyErr) {
+    pub(super) fn log_failure(&self, py: Python<'_>, asked: &mut Asked, error: PyErr) {
         let logged = asked.show(py, &self.site).map(|request| request.clone_ref(py)).and_then(|request| {
             self.site.log_stream.bind(py).call1((error.into_value(py), request)).map(drop)
         });
@@ -364,6 +364,7 @@ pub(super) fn fail(
     owed: Owed,
     error: PyErr,
 ) {
+    asked.drop_work();
     if is_from_outside(py, loops, owed.responder.exchange(), &error) {
         owed.turn_away(loops);
         return;

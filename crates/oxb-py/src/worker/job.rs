@@ -16,6 +16,7 @@ use oxb_http::service::Notice;
 use super::context::Context;
 use super::plan::{Asked, Plan};
 use super::stream::Streaming;
+use crate::reply::Outcome;
 
 /// What an I/O thread hands to a loop: Rust data only (invariant 1).
 pub(crate) struct Job {
@@ -42,6 +43,13 @@ impl Owed {
         self.responder.reply(reply);
     }
 
+    /// Sends the whole answer, and keeps the slot.
+    pub(crate) fn reply_and_hold(self, reply: Reply) -> Sent {
+        let exchange = Arc::clone(self.responder.exchange());
+        self.responder.reply(reply);
+        Sent { exchange, slot: self.slot }
+    }
+
     /// Refuses it: the loop is stopped before there was an answer, or it waited for too long.
     pub(crate) fn turn_away(self, loops: &Loops) {
         loops.release(self.slot);
@@ -63,12 +71,43 @@ pub(crate) struct Held {
     pub(crate) answer: Answer,
 }
 
+/// A job that goes on after its handler, on a Task that is free.
+pub(crate) struct Onward {
+    pub(crate) held: Held,
+    /// The stream a blocking handler returned; without one, work for after the response is done.
+    pub(crate) stream: Option<Outcome>,
+}
+
+/// The slot of a job whose answer is out: held by what runs after it.
+#[must_use = "the slot is released"]
+pub(crate) struct Sent {
+    exchange: Arc<Exchange>,
+    slot: Slot,
+}
+
+impl Sent {
+    pub(super) fn new(exchange: Arc<Exchange>, slot: Slot) -> Self {
+        Self { exchange, slot }
+    }
+
+    pub(super) fn exchange(&self) -> &Arc<Exchange> {
+        &self.exchange
+    }
+
+    /// Nothing more is done for the job.
+    pub(crate) fn release(self, loops: &Loops) {
+        loops.release(self.slot);
+    }
+}
+
 /// How far the answer of a suspended job is.
 pub(crate) enum Answer {
     /// Nothing was sent yet.
     Owed(Owed),
     /// The head was sent.
     Streaming(Streaming),
+    /// All of it was sent, or will never be.
+    Sent(Sent),
 }
 
 impl Answer {
@@ -76,6 +115,7 @@ impl Answer {
         match self {
             Self::Owed(owed) => owed.responder.exchange(),
             Self::Streaming(streaming) => streaming.exchange(),
+            Self::Sent(sent) => sent.exchange(),
         }
     }
 
@@ -83,7 +123,8 @@ impl Answer {
     pub(crate) fn turn_away(self, loops: &Loops) {
         match self {
             Self::Owed(owed) => owed.turn_away(loops),
-            Self::Streaming(streaming) => streaming.fail(loops),
+            Self::Streaming(streaming) => drop(streaming.fail(loops, false)),
+            Self::Sent(sent) => sent.release(loops),
         }
     }
 }

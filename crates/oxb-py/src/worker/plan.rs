@@ -49,6 +49,30 @@ impl Asked {
         }
     }
 
+    /// Whether a client that leaves now cancels what runs: nobody was told that its handler has ended.
+    pub(crate) fn may_cancel(&self) -> bool {
+        match self {
+            Self::Raw(_) => true,
+            Self::Shown(request) => request.get().progress().may_cancel(),
+        }
+    }
+
+    /// Whether something is to run after the response, which goes out now.
+    #[inline]
+    pub(crate) fn has_work(&self) -> bool {
+        match self {
+            Self::Raw(_) => false,
+            Self::Shown(request) => request.get().progress().close(),
+        }
+    }
+
+    /// There is no response to run anything after.
+    pub(crate) fn drop_work(&self) {
+        if let Self::Shown(request) = self {
+            request.get().progress().drop_all();
+        }
+    }
+
     /// The coerced parameters; once.
     fn take_values(&mut self) -> Vec<Value> {
         match self {

@@ -22,6 +22,8 @@ pub(crate) struct Site {
     pub(crate) log_stream: Py<PyAny>,
     /// `send_stream(source, outlet, declared)`: the coroutine that sends the body of a stream.
     pub(crate) send_stream: Py<PyAny>,
+    /// `run_after(request)`: the coroutine that does what a request left for after its response.
+    pub(crate) run_after: Py<PyAny>,
     /// `submit(call)`: gives a call to the pool.
     pub(crate) submit: Py<PyAny>,
     pub(crate) is_debug: bool,
@@ -37,6 +39,7 @@ impl Site {
             answer: self.answer.clone_ref(py),
             log_stream: self.log_stream.clone_ref(py),
             send_stream: self.send_stream.clone_ref(py),
+            run_after: self.run_after.clone_ref(py),
             submit: self.submit.clone_ref(py),
             is_debug: self.is_debug,
         }

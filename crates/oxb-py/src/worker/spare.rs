@@ -9,6 +9,8 @@
 //! callback, another name, a kept reference) takes no other job: its Task ends and a new one replaces it. Contexts are left as
 //! they were (invariant 8), what is owed for a job is settled once (invariants 4 and 5).
 
+mod onward;
+
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
@@ -22,13 +24,11 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use super::Worker;
-use super::blocking::PendingStream;
-use super::desk::{Desk, is_from_outside};
+use super::desk::Desk;
 use super::door::Door;
-use super::job::{Answer, Held, Job, Owed};
+use super::job::{Answer, Held, Job, Onward, Owed};
 use super::owned::Owned;
 use super::plan::{Asked, Kind, Plan};
-use super::stream::Streaming;
 use crate::reply::{Outcome, to_reply};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -140,9 +140,16 @@ impl Spare {
         let Some(job) = held.as_mut() else { return Ok(()) };
         match notice {
             Notice::Abandoned(exchange) => {
-                let is_stream = matches!(job.answer, Answer::Streaming(_));
-                let is_meant = Arc::ptr_eq(exchange, job.answer.exchange());
-                if !is_meant || !(is_stream || job.plan.cancels_on_disconnect) {
+                if !Arc::ptr_eq(exchange, job.answer.exchange()) {
+                    return Ok(());
+                }
+                let is_cancelled = match &job.answer {
+                    // Teardown, once it has begun, runs to its end (api.md 16.9).
+                    Answer::Owed(_) => job.plan.cancels_on_disconnect && job.asked.may_cancel(),
+                    Answer::Streaming(_) => true,
+                    Answer::Sent(_) => false,
+                };
+                if !is_cancelled {
                     return Ok(());
                 }
                 drop(held);
@@ -234,8 +241,8 @@ impl State {
     /// Takes jobs until the queue is empty, the turn is spent, or one suspends. Returns what the Task awaits.
     fn drain(&self, py: Python<'_>, desk: &Desk, slf: &Bound<'_, Spare>) -> PyResult<Option<Py<PyAny>>> {
         let loops = &self.worker.get().loops;
-        while let Some(PendingStream { held, outcome }) = desk.next_stream() {
-            if let Some(awaited) = self.begin_stream(py, desk, held, outcome) {
+        while let Some(Onward { held, stream }) = desk.next_onward() {
+            if let Some(awaited) = self.go_on(py, desk, held, stream) {
                 return Ok(Some(awaited));
             }
             if self.is_marked(py, desk) {
@@ -325,16 +332,15 @@ impl State {
                 let coroutine = self.coroutine.take();
                 drop(coroutine);
                 match to_reply(py, value.bind(py), plan.status) {
-                    Ok(Outcome::Whole(reply)) => {
+                    Ok(Outcome::Whole(reply)) if !asked.has_work() => {
                         owed.reply(&self.worker.get().loops, reply);
                         None
                     }
-                    Ok(outcome) => self.begin_stream(
-                        py,
-                        desk,
-                        Held { plan: Arc::clone(plan), asked, context, answer: Answer::Owed(owed) },
-                        outcome,
-                    ),
+                    Ok(outcome) => {
+                        let held =
+                            Held { plan: Arc::clone(plan), asked, context, answer: Answer::Owed(owed) };
+                        self.answer(py, desk, held, outcome)
+                    }
                     Err(error) => {
                         desk.fail(py, plan, asked, owed, error);
                         None
@@ -391,7 +397,7 @@ impl State {
             Sent::Returned(value) => {
                 let coroutine = self.coroutine.take();
                 drop(coroutine);
-                self.finish(py, desk, held, value)
+                self.finish(py, desk, held, &value)
             }
             Sent::Raised(error) => {
                 let coroutine = self.coroutine.take();
@@ -414,98 +420,6 @@ impl State {
         let next = self.drain(py, desk, slf);
         desk.step_ends();
         next
-    }
-
-    /// A job that suspended before returned a value; may yield again when that is a stream.
-    fn finish(&self, py: Python<'_>, desk: &Desk, held: Held, value: Py<PyAny>) -> Option<Py<PyAny>> {
-        let loops = &self.worker.get().loops;
-        let Held { plan, asked, context, answer } = held;
-        match answer {
-            Answer::Streaming(streaming) => {
-                streaming.finish(loops);
-                None
-            }
-            Answer::Owed(owed) => match to_reply(py, value.bind(py), plan.status) {
-                Ok(Outcome::Whole(reply)) => {
-                    owed.reply(loops, reply);
-                    None
-                }
-                Ok(outcome) => self.begin_stream(
-                    py,
-                    desk,
-                    Held { plan, asked, context, answer: Answer::Owed(owed) },
-                    outcome,
-                ),
-                Err(error) => {
-                    desk.fail(py, &plan, asked, owed, error);
-                    None
-                }
-            },
-        }
-    }
-
-    fn broke(&self, py: Python<'_>, desk: &Desk, held: Held, error: PyErr) {
-        match held.answer {
-            Answer::Owed(owed) => desk.fail(py, &held.plan, held.asked, owed, error),
-            Answer::Streaming(streaming) => {
-                let loops = &self.worker.get().loops;
-                let is_expected = streaming.exchange().is_abandoned()
-                    || is_from_outside(py, loops, streaming.exchange(), &error);
-                streaming.fail(loops);
-                if !is_expected {
-                    desk.log_failure(py, held.asked, error);
-                }
-            }
-        }
-    }
-
-    /// Sends the head; the same Task goes on with the coroutine that sends the source.
-    fn begin_stream(&self, py: Python<'_>, desk: &Desk, held: Held, outcome: Outcome) -> Option<Py<PyAny>> {
-        let Held { plan, asked, context, answer } = held;
-        let (Answer::Owed(owed), Outcome::Stream { head, source, declared }) = (answer, outcome) else {
-            return None;
-        };
-        let streaming = Streaming::begin(owed, head, declared, desk.event_loop.clone_ref(py));
-        let outlet = streaming.outlet();
-        let held = Held { plan, asked, context, answer: Answer::Streaming(streaming) };
-        let coroutine = Py::new(py, outlet)
-            .and_then(|outlet| desk.site.send_stream.bind(py).call1((source, outlet, declared)))
-            .and_then(as_coroutine);
-        let coroutine = match coroutine {
-            Ok(coroutine) => coroutine,
-            Err(error) => {
-                self.broke(py, desk, held, error);
-                return None;
-            }
-        };
-        self.coroutine.replace(Some(coroutine.clone().unbind()));
-        let sent = match held.context.enter(py) {
-            Err(error) => Sent::Raised(error),
-            Ok(entered) => {
-                // SAFETY: `coroutine` owns the object for the call.
-                let sent = unsafe { send(py, coroutine.as_ptr()) };
-                drop(entered);
-                sent
-            }
-        };
-        match sent {
-            Sent::Yielded(awaited) => {
-                self.hold(py, held);
-                Some(awaited)
-            }
-            Sent::Returned(_) => {
-                self.coroutine.take();
-                if let Answer::Streaming(streaming) = held.answer {
-                    streaming.finish(&self.worker.get().loops);
-                }
-                None
-            }
-            Sent::Raised(error) => {
-                self.coroutine.take();
-                self.broke(py, desk, held, error);
-                None
-            }
-        }
     }
 
     /// Keeps the job that suspended, findable by its seat.

@@ -9,14 +9,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use oxb_core::Slot;
-use oxb_http::exchange::{Exchange, Sent, StreamWriter};
+use oxb_http::exchange::{self, Exchange, StreamWriter};
 use oxb_http::reply::ReplyHead;
 use pyo3::exceptions::PyConnectionResetError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
-use super::job::{Loops, Owed};
+use super::job::{Answer, Loops, Owed, Sent};
 use super::owned::Owned;
 
 struct Pipe {
@@ -40,10 +40,17 @@ impl Outlet {
         } else {
             Bytes::copy_from_slice(piece.cast::<PyString>()?.to_str()?.as_bytes())
         };
-        match self.pipe.get()?.writer.borrow().as_ref().map_or(Sent::Gone, |writer| writer.send(piece)) {
-            Sent::Room => Ok(false),
-            Sent::Full => Ok(true),
-            Sent::Gone => Err(PyConnectionResetError::new_err("the client left")),
+        match self
+            .pipe
+            .get()?
+            .writer
+            .borrow()
+            .as_ref()
+            .map_or(exchange::Sent::Gone, |writer| writer.send(piece))
+        {
+            exchange::Sent::Room => Ok(false),
+            exchange::Sent::Full => Ok(true),
+            exchange::Sent::Gone => Err(PyConnectionResetError::new_err("the client left")),
         }
     }
 
@@ -87,21 +94,31 @@ impl Streaming {
         self.pipe.get().ok()?.waiter.take()
     }
 
-    /// The body is whole.
-    pub(crate) fn finish(self, loops: &Loops) {
+    /// The body is whole. Where work is left for after it, that gets the slot.
+    pub(crate) fn finish(self, loops: &Loops, has_work: bool) -> Option<Answer> {
         let writer = self.take_writer();
         // First, as in `Owed::reply`.
-        loops.release(self.slot);
+        let after = self.settle(loops, has_work);
         if let Some(writer) = writer {
             writer.finish();
         }
+        after
     }
 
-    /// The body is broken: the connection is closed so that the client sees it.
-    pub(crate) fn fail(self, loops: &Loops) {
+    /// The body is broken: the connection is closed so that the client sees it. As `finish` otherwise.
+    pub(crate) fn fail(self, loops: &Loops, has_work: bool) -> Option<Answer> {
         let writer = self.take_writer();
-        loops.release(self.slot);
+        let after = self.settle(loops, has_work);
         drop(writer);
+        after
+    }
+
+    fn settle(self, loops: &Loops, has_work: bool) -> Option<Answer> {
+        if has_work {
+            return Some(Answer::Sent(Sent::new(self.exchange, self.slot)));
+        }
+        loops.release(self.slot);
+        None
     }
 
     fn take_writer(&self) -> Option<StreamWriter> {
