@@ -16,6 +16,7 @@
 from typing import TYPE_CHECKING
 
 from oxbrook._app import App
+from oxbrook._bodies import BodyStream
 from oxbrook._core import Request
 from oxbrook._cors import CORS
 from oxbrook._depends import Depends
@@ -33,6 +34,7 @@ __all__ = [
     "CORS",
     "HTML",
     "App",
+    "BodyStream",
     "Cookie",
     "Depends",
     "Form",

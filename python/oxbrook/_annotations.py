@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Annotated, Any, Final, get_args, get_origin
 
+from oxbrook._bodies import BodyStream
 from oxbrook._core import Request
 
 # By module and name, so that what no handler mentions is not imported at start.
@@ -65,6 +66,8 @@ def by_name(name: str, otherwise: object) -> object:
         return Request
     if name == "Any":
         return Any
+    if name == "BodyStream":
+        return BodyStream
     for module, known in KINDS:
         if known == name:
             return getattr(import_module(module), known)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin
 
 from oxbrook import _compose, _depends, _forms
 from oxbrook._annotations import KINDS, bare, evaluate, is_model, metadata, show, signature
+from oxbrook._bodies import BodyStream
 from oxbrook._core import Request
 from oxbrook._markers import Marker, Number, Query, marker_of
 
@@ -29,6 +30,7 @@ EMPTY: Final = inspect.Parameter.empty
 JSON: Final = "application/json"
 URLENCODED: Final = "application/x-www-form-urlencoded"
 MULTIPART: Final = "multipart/form-data"
+OCTETS: Final = "application/octet-stream"
 
 Presence = Literal["required", "optional", "default"]
 Source = Literal["path", "query", "header", "cookie"]
@@ -98,6 +100,11 @@ class Binding:
     def is_composed(self) -> bool:
         """Whether the handler takes more than the request and coerced values."""
         return any(argument.plan is not None or argument.body is not None for argument in self.arguments)
+
+    @property
+    def is_streamed(self) -> bool:
+        """Whether the body flows while the handler runs."""
+        return any(argument.body_type == OCTETS for argument in self.arguments)
 
     @property
     def is_form(self) -> bool:
@@ -181,6 +188,7 @@ def bound(
         for is_there, where in (
             (parameter.name in placeholders, "a path placeholder"),
             (isinstance(parameter.default, _depends.Dependency), "a dependency"),
+            (parameter.annotation is BodyStream, "a body"),
             (isinstance(parameter.default, _forms.FormDefault), "a form"),
             (is_model(parameter.annotation), "a body"),
         ):
@@ -190,6 +198,8 @@ def bound(
         parameters.append(path_parameter(parameter, placeholders[parameter.name]))
     elif isinstance(parameter.default, _depends.Dependency):
         return replace(argument, plan=_depends.plan_of(parameter.default))
+    elif parameter.annotation is BodyStream:
+        return replace(argument, body=Request.stream, body_type=OCTETS)
     elif isinstance(parameter.default, _forms.FormDefault):
         return form_argument(argument, parameter.annotation, parameter.default)
     elif is_model(parameter.annotation):

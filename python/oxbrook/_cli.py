@@ -263,6 +263,7 @@ def routes(given: dict[str, Any]) -> int:
     rows = []
     for route in app._served():
         notes = [note for note in ("blocking", "inline") if getattr(route, note) and not route.is_built_in]
+        notes += ["streams body"] if route.binding.is_streamed else []
         notes += ["form"] if route.binding.is_form else []
         notes += ["built in"] if route.is_built_in else []
         rows.append((route.method, route.path, route.name, notes))

@@ -6,6 +6,7 @@ from selectors import SelectorKey
 from typing import Any, ParamSpec, TypeVar, final, overload
 
 from oxbrook._app import App
+from oxbrook._bodies import BodyStream
 from oxbrook._forms import FormData
 from oxbrook._options import ServerOptions
 from oxbrook._responses import Response
@@ -15,6 +16,7 @@ __all__ = [
     "Context",
     "CorsRules",
     "Engine",
+    "Inlet",
     "Outlet",
     "Param",
     "Poll",
@@ -145,7 +147,17 @@ class Request:
         """Raw; None when there is no `?`."""
     @property
     def body(self) -> bytes:
-        """The whole body."""
+        """The whole body.
+
+        Raises: RuntimeError on a route with a `BodyStream`, before `read()`.
+        """
+    def read(self) -> Coroutine[object, object, bytes]:
+        """The whole body, read first where it is not there yet; then `body` works.
+
+        Raises: as a `BodyStream`; RuntimeError when some of it was read as a stream.
+        """
+    def stream(self) -> BodyStream:
+        """The body as it arrives; of a body that was read, all of it as one piece."""
     def form(self, max_parts: int = 1000) -> FormData:
         """The body as a form, parsed on each call.
 
@@ -226,7 +238,8 @@ class Route:
     """One route as the engine takes it; `params` stand in signature order.
 
     `request_index` is the request's place among the positional arguments, `request_keyword` its name where it is
-    keyword-only; neither: the handler does not take it.
+    keyword-only; neither: the handler does not take it. `streams_body`: a request is handed over before its body is
+    read.
     """
 
     def __new__(
@@ -242,6 +255,7 @@ class Route:
         status: int,
         cancel_on_disconnect: bool,
         max_body: int | None,
+        streams_body: bool,
         name: str,
     ) -> Route: ...
 
@@ -281,6 +295,29 @@ class Outlet:
         """Hand one piece over; True when the source is to wait for `room()` before the next."""
     def room(self) -> Future[None]:
         """A future that is done when there is room again."""
+
+@final
+class Inlet:
+    """Where the pieces of a body come from."""
+
+    def take(self) -> bytes | None:
+        """The next piece; empty at the end, None when nothing has come yet.
+
+        Raises: HTTPError once the body has failed.
+        """
+    def ready(self) -> Future[None]:
+        """A future that is done when more has come, after a `take` that gave None.
+
+        Raises: RuntimeError on another thread, or while somebody waits already.
+        """
+    def keep(self, body: bytes) -> None:
+        """Keep the body that was read to its end; `request.body` gives it."""
+    @property
+    def is_begun(self) -> bool:
+        """Whether a piece was asked for."""
+    @property
+    def whole(self) -> bytes | None:
+        """What was kept."""
 
 # engine.rs
 

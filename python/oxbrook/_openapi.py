@@ -151,6 +151,10 @@ def operation_of(route: Route, name: str, models: Models) -> dict[str, Any]:
     if body is not None:
         content = {body.body_type: {"schema": models.reference(body.model, "validation")}}
         operation["requestBody"] = {"required": True, "content": content}
+    elif route.binding.is_streamed:
+        # Any bytes will do, none too.
+        binary = {"schema": {"type": "string", "format": "binary"}}
+        operation["requestBody"] = {"content": {"application/octet-stream": binary}}
     operation["responses"] = responses_of(route, body is not None, models)
     return operation
 

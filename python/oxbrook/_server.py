@@ -322,6 +322,7 @@ def compiled(route: Route, around: Surroundings) -> _core.Route:
         status=route.status,
         cancel_on_disconnect=route.cancel_on_disconnect,
         max_body=route.max_body,
+        streams_body=binding.is_streamed,
         name=route.name,
     )
 

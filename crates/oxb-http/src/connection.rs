@@ -11,6 +11,7 @@ mod answers;
 mod bodies;
 mod handed;
 mod heads;
+mod inflows;
 mod streams;
 
 use std::future::Future;
@@ -27,6 +28,7 @@ use crate::body::{BodyEnd, Collecting};
 use crate::cors::Stance;
 use crate::exchange::Exchange;
 use crate::head::{Head, HeadLimits, HeadScan};
+use crate::inflow::Inflow;
 use crate::io_thread;
 use crate::params::Value;
 use crate::router::RouteId;
@@ -79,6 +81,8 @@ struct Handed {
     is_queue_deadline: bool,
     /// Given back to the budget when the exchange ends.
     reserved: u64,
+    /// The body, where it flows.
+    inflow: Option<Box<Inflow>>,
 }
 
 /// An answer whose body comes piece by piece.
@@ -242,6 +246,7 @@ impl<T> Connection<T> {
 impl<T> Drop for Connection<T> {
     fn drop(&mut self) {
         self.give_up();
+        self.close_inflow();
         self.forget_body();
         self.site.budget.give_back(self.reserved());
         io_thread::with(|io| io.leave(self.seat));

@@ -35,6 +35,8 @@ pub(crate) struct Token {
 pub(crate) enum Envelope {
     /// Part of an answer.
     To(Token, Part),
+    /// The reader of a request's body wants more of it.
+    Nudge(Token),
     /// Stop accepting, close idle connections, let the others finish.
     Drain,
     /// Close everything and end the thread.
@@ -193,6 +195,11 @@ impl std::fmt::Debug for WayBack {
 }
 
 impl WayBack {
+    /// Wakes the connection.
+    pub(crate) fn nudge(&self) {
+        self.queue.push(Envelope::Nudge(self.token));
+    }
+
     fn push(&self, part: Part) {
         self.queue.push(Envelope::To(self.token, part));
     }

@@ -317,6 +317,12 @@ impl Io {
                         waker.wake_by_ref();
                     }
                 }
+                Envelope::Nudge(token) => {
+                    let entry = &self.entries[token.seat as usize];
+                    if let (true, Some(waker)) = (entry.serial == token.serial, &entry.waker) {
+                        waker.wake_by_ref();
+                    }
+                }
                 Envelope::Drain => {
                     self.is_draining = true;
                     if let Some(accepting) = self.accepting.take() {

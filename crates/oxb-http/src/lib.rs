@@ -48,6 +48,7 @@ mod connection;
 pub mod exchange;
 #[cfg(feature = "harness")]
 pub mod harness;
+pub mod inflow;
 mod io_thread;
 pub mod listener;
 pub mod options;

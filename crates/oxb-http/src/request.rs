@@ -1,4 +1,4 @@
-//! A request as a service gets it: parsed, routed, its parameters coerced and its body collected.
+//! A request as a service gets it: parsed, routed, its parameters coerced and its body collected, or about to flow.
 //!
 //! Nothing in it borrows from the connection: it may be sent to any thread and kept as long as needed.
 
@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use bytes::Bytes;
 
 use crate::head::Head;
+use crate::inflow::BodyReader;
 use crate::params::Value;
 use crate::router::RouteId;
 
@@ -18,6 +19,7 @@ pub struct Request {
     pub(crate) values: Vec<Value>,
     pub(crate) body: Bytes,
     pub(crate) peer: Option<IpAddr>,
+    pub(crate) reader: Option<Box<BodyReader>>,
 }
 
 impl Request {
@@ -56,10 +58,16 @@ impl Request {
         &self.head
     }
 
-    /// The whole body; empty when there is none.
+    /// The whole body; empty when there is none, and where it flows ([`Request::take_reader`]).
     #[must_use]
     pub fn body(&self) -> &Bytes {
         &self.body
+    }
+
+    /// Moves out what reads a body that flows; `None` where it was collected, or there is none.
+    #[must_use]
+    pub fn take_reader(&mut self) -> Option<Box<BodyReader>> {
+        self.reader.take()
     }
 
     /// The route that was found.

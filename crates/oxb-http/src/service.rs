@@ -18,6 +18,8 @@ pub enum Notice {
     Abandoned(Arc<Exchange>),
     /// The socket has taken what was unsent: a source that got [`crate::exchange::Sent::Full`] may go on.
     Room(Arc<Exchange>),
+    /// More of the body has come, or its end: a reader that got [`crate::inflow::Next::Later`] may go on.
+    Body(Arc<Exchange>),
 }
 
 /// Answers routed requests.

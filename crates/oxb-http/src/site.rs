@@ -17,11 +17,15 @@ pub struct RouteOptions {
     pub max_body: Option<u64>,
     /// Whether a handler is cancelled when its client leaves or a timeout answers.
     pub cancel_on_disconnect: bool,
+    /// Whether a request is handed over before its body is read, which then flows through a [`BodyReader`].
+    ///
+    /// [`BodyReader`]: crate::inflow::BodyReader
+    pub streams_body: bool,
 }
 
 impl Default for RouteOptions {
     fn default() -> Self {
-        Self { max_body: None, cancel_on_disconnect: true }
+        Self { max_body: None, cancel_on_disconnect: true, streams_body: false }
     }
 }
 
@@ -30,7 +34,7 @@ pub(crate) struct Site {
     pub(crate) route_options: Vec<RouteOptions>,
     pub(crate) service: Arc<dyn Service>,
     pub(crate) options: ServerOptions,
-    pub(crate) budget: Budget,
+    pub(crate) budget: Arc<Budget>,
     busy: Vec<AtomicUsize>,
     open: Mutex<usize>,
     all_closed: Condvar,
@@ -50,7 +54,7 @@ impl Site {
             router,
             route_options,
             service,
-            budget: Budget::new(options.max_buffered),
+            budget: Arc::new(Budget::new(options.max_buffered)),
             busy: (0..options.io_threads).map(|_| AtomicUsize::new(0)).collect(),
             options,
             open: Mutex::new(0),

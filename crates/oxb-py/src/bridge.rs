@@ -46,7 +46,7 @@ impl Service for Bridge {
     }
 
     fn notify(&self, notice: Notice) {
-        let (Notice::Abandoned(exchange) | Notice::Room(exchange)) = &notice;
+        let (Notice::Abandoned(exchange) | Notice::Room(exchange) | Notice::Body(exchange)) = &notice;
         let index = exchange.loop_index();
         if let Some(loop_id) = index.and_then(|index| self.loops.loop_ids().nth(index)) {
             self.loops.post(loop_id, notice);

@@ -175,6 +175,7 @@ impl Engine {
             run_after,
             submit,
             is_debug,
+            readers: None,
         };
         Ok(Self {
             loops: Arc::new(loops),

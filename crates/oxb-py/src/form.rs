@@ -19,7 +19,7 @@ fn parse_form<'py>(
     request: &Bound<'py, PyRequest>,
     max_parts: usize,
 ) -> PyResult<Bound<'py, PyList>> {
-    let (content_type, body) = request.get().content(py);
+    let (content_type, body) = request.get().content(py)?;
     let parts =
         form::parse(content_type, &body, max_parts).map_err(|error| errors::form_error(py, &error))?;
     let list = PyList::empty(py);

@@ -20,6 +20,8 @@ use std::sync::OnceLock;
 
 use self::made::Made;
 pub(crate) use self::progress::Progress;
+use crate::worker::inlet::Inlet;
+use crate::worker::site::Site;
 
 /// Adds this file's names to the extension module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -57,6 +59,9 @@ pub(crate) struct PyRequest {
     app: Option<Py<PyAny>>,
     state: Option<Py<PyAny>>,
     body: OnceLock<Py<PyBytes>>,
+    /// Where the body flows.
+    inlet: Option<Py<Inlet>>,
+    stream: OnceLock<Py<PyAny>>,
     locals: OnceLock<Py<PyDict>>,
     progress: Progress,
 }
@@ -70,17 +75,18 @@ enum Source {
 
 impl PyRequest {
     /// The object for a request of the engine.
-    pub(crate) fn new(
-        py: Python<'_>,
-        request: Request,
-        app: &Py<PyAny>,
-        state: &Py<PyAny>,
-    ) -> PyResult<Py<Self>> {
+    pub(crate) fn new(py: Python<'_>, mut request: Request, site: &Site) -> PyResult<Py<Self>> {
+        let inlet = match request.take_reader() {
+            Some(reader) => Some(Py::new(py, Inlet::new(reader, site.readers.clone()))?),
+            None => None,
+        };
         let request = Self {
             source: Source::Wire(request),
-            app: Some(app.clone_ref(py)),
-            state: Some(state.clone_ref(py)),
+            app: Some(site.app.clone_ref(py)),
+            state: Some(site.state.clone_ref(py)),
             body: OnceLock::new(),
+            inlet,
+            stream: OnceLock::new(),
             locals: OnceLock::new(),
             progress: Progress::default(),
         };
@@ -107,14 +113,18 @@ impl PyRequest {
     }
 
     /// The `Content-Type` field as sent, and the whole body.
-    pub(crate) fn content(&self, py: Python<'_>) -> (Option<&[u8]>, Bytes) {
-        match &self.source {
+    pub(crate) fn content(&self, py: Python<'_>) -> PyResult<(Option<&[u8]>, Bytes)> {
+        Ok(match &self.source {
+            Source::Wire(request) if self.inlet.is_some() => {
+                let body = self.body(py)?;
+                (request.header("content-type"), Bytes::copy_from_slice(body.as_bytes(py)))
+            }
             Source::Wire(request) => (request.header("content-type"), request.body().clone()),
             Source::Made(made) => {
-                let body = self.body(py);
+                let body = self.body(py)?;
                 (made.header("content-type"), Bytes::copy_from_slice(body.as_bytes(py)))
             }
-        }
+        })
     }
 
     /// Calls `visit` with the name, in lower case, and value of every field whose value is text.
@@ -160,6 +170,8 @@ impl PyRequest {
             app: context.as_ref().map(|context| context.get().app.clone_ref(py)),
             state: context.as_ref().map(|context| context.get().state.clone_ref(py)),
             body: OnceLock::new(),
+            inlet: None,
+            stream: OnceLock::new(),
             locals: OnceLock::new(),
             progress: Progress::default(),
         };
@@ -198,14 +210,43 @@ impl PyRequest {
         query.map(|query| PyString::new(py, query))
     }
 
-    /// The whole body.
+    /// The whole body; RuntimeError where it flows and was not read yet.
     #[getter]
-    fn body(&self, py: Python<'_>) -> Py<PyBytes> {
+    fn body(&self, py: Python<'_>) -> PyResult<Py<PyBytes>> {
+        if let Some(inlet) = &self.inlet {
+            return inlet.get().kept(py).ok_or_else(|| {
+                PyRuntimeError::new_err("the body was not read yet: `await request.read()` gives it")
+            });
+        }
         // Kept: a body may be large, and code that validates it reads it twice.
-        remember(py, &self.body, || match &self.source {
+        Ok(remember(py, &self.body, || match &self.source {
             Source::Wire(request) => PyBytes::new(py, request.body()).unbind(),
             Source::Made(_) => PyBytes::new(py, b"").unbind(),
-        })
+        }))
+    }
+
+    /// A coroutine that gives the whole body, and reads it first where it flows.
+    fn read<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        let inlet = slf.get().inlet.as_ref();
+        py.import("oxbrook._bodies")?.call_method1(intern!(py, "read_whole"), (slf, inlet))
+    }
+
+    /// The body as a `BodyStream`: the same on every access where it flows, else a new one with all of it.
+    fn stream(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let make = |source: &Bound<'_, PyAny>| {
+            let bodies = py.import("oxbrook._bodies")?;
+            bodies.call_method1(intern!(py, "BodyStream"), (source,)).map(Bound::unbind)
+        };
+        let Some(inlet) = self.inlet.as_ref().filter(|inlet| inlet.get().kept(py).is_none()) else {
+            return make(self.body(py)?.bind(py));
+        };
+        if let Some(stream) = self.stream.get() {
+            return Ok(stream.clone_ref(py));
+        }
+        // Made before the lock is touched, as in `remember`.
+        let stream = make(inlet.bind(py))?;
+        Ok(self.stream.get_or_init(|| stream).clone_ref(py))
     }
 
     /// The body as a form of at most `max_parts` parts, parsed on each call.
@@ -341,6 +382,10 @@ impl PyRequest {
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.app)?;
         visit.call(&self.state)?;
+        visit.call(&self.inlet)?;
+        if let Some(stream) = self.stream.get() {
+            visit.call(stream)?;
+        }
         if let Some(locals) = self.locals.get() {
             visit.call(locals)?;
         }

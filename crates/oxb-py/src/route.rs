@@ -132,6 +132,7 @@ pub(crate) struct Route {
     status: u16,
     cancel_on_disconnect: bool,
     max_body: Option<u64>,
+    streams_body: bool,
     name: String,
 }
 
@@ -142,7 +143,7 @@ impl Route {
     #[new]
     #[pyo3(signature = (
         method, path, handler, *, kind, request_index, request_keyword, params, status, cancel_on_disconnect,
-        max_body, name
+        max_body, streams_body, name
     ))]
     #[expect(clippy::too_many_arguments, reason = "keywords of a Python constructor")]
     fn new(
@@ -156,6 +157,7 @@ impl Route {
         status: u16,
         cancel_on_disconnect: bool,
         max_body: Option<u64>,
+        streams_body: bool,
         name: String,
     ) -> PyResult<Self> {
         let kind = match kind {
@@ -175,6 +177,7 @@ impl Route {
             status,
             cancel_on_disconnect,
             max_body,
+            streams_body,
             name,
         })
     }
@@ -195,7 +198,11 @@ impl Route {
     }
 
     pub(crate) fn options(&self) -> RouteOptions {
-        RouteOptions { max_body: self.max_body, cancel_on_disconnect: self.cancel_on_disconnect }
+        RouteOptions {
+            max_body: self.max_body,
+            cancel_on_disconnect: self.cancel_on_disconnect,
+            streams_body: self.streams_body,
+        }
     }
 
     /// The loops' part.

@@ -11,6 +11,7 @@ mod blocking;
 mod context;
 mod desk;
 mod door;
+pub(crate) mod inlet;
 pub(crate) mod job;
 mod owned;
 pub(crate) mod plan;
@@ -97,7 +98,7 @@ impl Worker {
         let queue = oxb_core::Worker::new(&worker.loops, worker.index)
             .ok_or_else(|| PyRuntimeError::new_err("this worker has an owner already"))?;
         let signal = queue.signal_fd();
-        let site = Arc::new(worker.server_site.of_loop(py, state));
+        let site = Arc::new(worker.server_site.of_loop(py, state, event_loop));
         let site = Arc::clone(worker.loop_site.get_or_init(|| site));
         let desk = Desk::new(py, queue, Arc::clone(&worker.loops), site, event_loop)?;
         worker
@@ -148,6 +149,7 @@ impl Worker {
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Worker>()?;
     module.add_class::<stream::Outlet>()?;
+    module.add_class::<inlet::Inlet>()?;
     #[cfg(target_os = "linux")]
     module.add_class::<poll::Poll>()?;
     tasks::register_coroutine(module.py())

@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use super::{Asked, Connection, DISCARD, Phase, Turn};
 use crate::answer::Answer;
+use crate::inflow::{BodyFailure, Rest};
 use crate::io_thread::{self, Timed};
 use crate::reply::ReplyHead;
 use crate::socket::Broken;
@@ -54,6 +55,15 @@ impl<T: Transport> Connection<T> {
         }
     }
 
+    /// The same where some of the request's body may not have been read.
+    pub(super) fn after_exchange(&mut self, asked: Asked, rest: Rest) -> Turn {
+        match rest {
+            Rest::Nothing => self.after_answer(asked),
+            Rest::Unread(end) if asked.keep_alive => self.read_away(end),
+            Rest::Unread(_) | Rest::Lost => self.close(true),
+        }
+    }
+
     /// Nothing more is read as a request. `lingers`: the client may still be sending.
     pub(super) fn close(&mut self, lingers: bool) -> Turn {
         self.phase = Phase::Closing { lingers };
@@ -98,6 +108,7 @@ impl<T: Transport> Connection<T> {
         match (timed, &self.phase) {
             (Timed::Budget, Phase::Body(_)) => self.refuse_for_room(),
             (Timed::Body, Phase::Body(_)) => self.break_off_body(408, "request body stalled"),
+            (Timed::Body, Phase::Handed(_) | Phase::Streaming(_)) => self.fail_inflow(BodyFailure::Stalled),
             _ => Turn::Close,
         }
     }

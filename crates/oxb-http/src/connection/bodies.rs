@@ -13,7 +13,7 @@ use crate::io_thread::{self, Timed};
 use crate::socket::Broken;
 use crate::transport::Transport;
 
-const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+pub(super) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 impl<T: Transport> Connection<T> {
     pub(super) fn turn_body(&mut self, cx: &mut Context<'_>) -> Turn {
@@ -73,7 +73,7 @@ impl<T: Transport> Connection<T> {
             return Turn::Again;
         };
         let Arriving { head, route, values, asked, body, .. } = *arriving;
-        self.hand_over(head, route, values, asked, Bytes::from(body.bytes), body.reserved.0)
+        self.hand_over(head, route, values, asked, Bytes::from(body.bytes), body.reserved.0, None)
     }
 
     pub(super) fn refuse_body(&mut self, refused: Refused) -> Turn {

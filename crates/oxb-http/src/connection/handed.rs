@@ -6,10 +6,12 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 
-use super::{Asked, Connection, Handed, Phase, Turn, persisting};
+use super::inflows::settled;
+use super::{Asked, Connection, Handed, Phase, Turn};
 use crate::answer::{self, Answer};
-use crate::exchange::{Exchange, Part, Responder};
+use crate::exchange::{Exchange, Part, Responder, WayBack};
 use crate::head::Head;
+use crate::inflow::{Inflow, Rest};
 use crate::io_thread::{self, Timed};
 use crate::params::Value;
 use crate::reply::BadHead;
@@ -19,6 +21,7 @@ use crate::transport::Transport;
 use crate::wire;
 
 impl<T: Transport> Connection<T> {
+    #[expect(clippy::too_many_arguments, reason = "the parts of a request, which it moves into one")]
     pub(super) fn hand_over(
         &mut self,
         head: Head,
@@ -27,6 +30,7 @@ impl<T: Transport> Connection<T> {
         asked: Asked,
         body: Bytes,
         reserved: u64,
+        inflow: Option<Box<Inflow>>,
     ) -> Turn {
         let site = &self.site;
         let (queue_timeout, request_timeout) = (site.options.queue_timeout, site.options.request_timeout);
@@ -51,9 +55,14 @@ impl<T: Transport> Connection<T> {
             cancel_on_disconnect: site.route_options(route).cancel_on_disconnect,
             is_queue_deadline,
             reserved,
+            inflow,
         };
+        let reader = handed.inflow.as_ref().map(|inflow| {
+            let back = WayBack { queue: Arc::clone(&queue), token };
+            Box::new(inflow.reader(Arc::clone(&exchange), back))
+        });
         self.phase = Phase::Handed(handed);
-        let request = Request { head, route, values, body, peer: self.peer };
+        let request = Request { head, route, values, body, peer: self.peer, reader };
         let responder = Responder::new(exchange, queue, token);
         // A service that panics has dropped the responder on the way, which answers 500.
         if catch_unwind(AssertUnwindSafe(|| site.service.call(request, responder))).is_err() {
@@ -68,14 +77,14 @@ impl<T: Transport> Connection<T> {
         if let Some(part) = io_thread::with(|io| io.take_part(self.seat)) {
             return match part {
                 Part::Whole(reply) => {
-                    self.end_exchange();
+                    let rest = self.end_exchange();
                     match reply.head.check() {
                         Ok(()) => {
-                            let asked = persisting(asked, wire::asks_to_close(&reply.head));
+                            let asked = settled(asked, wire::asks_to_close(&reply.head), &rest);
                             self.write_reply(asked, &reply.head, reply.body);
-                            self.after_answer(asked)
+                            self.after_exchange(asked, rest)
                         }
-                        Err(error) => self.answer_bad_head(asked, &error),
+                        Err(error) => self.answer_bad_head(asked, &error, rest),
                     }
                 }
                 Part::Head(head, declared) => self.begin_stream(asked, &head, declared),
@@ -85,24 +94,32 @@ impl<T: Transport> Connection<T> {
                 }
             };
         }
+        if handed.inflow.is_some() {
+            return self.turn_inflow(cx, false);
+        }
+        self.turn_watching(cx)
+    }
+
+    /// Nothing is expected of the client but its next request, or its leaving.
+    pub(super) fn turn_watching(&mut self, cx: &mut Context<'_>) -> Turn {
         match self.socket.watch(cx) {
             Poll::Ready(()) => Turn::Close,
             Poll::Pending => Turn::Wait,
         }
     }
 
-    pub(super) fn answer_bad_head(&mut self, asked: Asked, error: &BadHead) -> Turn {
+    pub(super) fn answer_bad_head(&mut self, asked: Asked, error: &BadHead, rest: Rest) -> Turn {
         tracing::error!(%error, "bad response header");
-        let asked = persisting(asked, false);
+        let asked = settled(asked, false, &rest);
         self.write_answer(asked, &answer::problem(500, Some("bad response header")));
-        self.after_answer(asked)
+        self.after_exchange(asked, rest)
     }
 
     pub(super) fn end_with(&mut self, asked: Asked, answer: &Answer) -> Turn {
-        self.end_exchange();
-        let asked = persisting(asked, false);
+        let rest = self.end_exchange();
+        let asked = settled(asked, false, &rest);
         self.write_answer(asked, answer);
-        self.after_answer(asked)
+        self.after_exchange(asked, rest)
     }
 
     /// The deadline of a handed request has passed.
@@ -120,17 +137,27 @@ impl<T: Transport> Connection<T> {
             io_thread::with(|io| io.set_deadline(self.seat, left));
             return Turn::Again;
         }
+        let timeout = self.site.options.request_timeout;
+        if let (Some(inflow), Some(timeout)) = (&handed.inflow, timeout)
+            && let Some(left) = inflow.time_left(io_thread::with(|io| io.now()), timeout)
+        {
+            io_thread::with(|io| io.set_deadline(self.seat, Some(left)));
+            return Turn::Again;
+        }
         self.give_up();
         self.end_with(asked, &answer::problem(504, Some("handler did not respond in time")))
     }
 
-    pub(super) fn end_exchange(&mut self) {
+    /// Returns what is left of the request's body on the connection.
+    pub(super) fn end_exchange(&mut self) -> Rest {
+        let rest = self.end_inflow();
         let reserved = match &mut self.phase {
             Phase::Handed(handed) => &mut handed.reserved,
             Phase::Streaming(streaming) => &mut streaming.handed.reserved,
-            _ => return,
+            _ => return rest,
         };
         self.site.budget.give_back(std::mem::take(reserved));
         io_thread::with(|io| io.end_exchange(self.seat));
+        rest
     }
 }

@@ -10,6 +10,7 @@ use crate::answer::{self, Answer};
 use crate::body::{BodyEnd, Collecting};
 use crate::cors::Stance;
 use crate::head::{Head, HeadError, Version};
+use crate::inflow::Inflow;
 use crate::io_thread::{self, Timed};
 use crate::router::Found;
 use crate::socket::Broken;
@@ -88,9 +89,13 @@ impl<T: Transport> Connection<T> {
             Found::NotFound => return self.refuse(&head, asked, &answer::problem(404, None)),
         };
         let Some(end) = BodyEnd::new(framing.body) else {
-            return self.hand_over(head, route, values, asked, Bytes::new(), 0);
+            return self.hand_over(head, route, values, asked, Bytes::new(), 0, None);
         };
         let limit = self.site.max_body(route);
+        if self.site.route_options(route).streams_body {
+            let inflow = Inflow::new(end, limit, framing.expects_continue, &self.site.budget);
+            return self.hand_over(head, route, values, asked, Bytes::new(), 0, Some(Box::new(inflow)));
+        }
         if let BodyEnd::Length(length) = end {
             if length > limit {
                 return self.refuse(&head, asked, &answer::problem(413, None));
@@ -137,11 +142,16 @@ impl<T: Transport> Connection<T> {
         if !asked.keep_alive {
             return self.close(true);
         }
+        self.read_away(Box::new(end))
+    }
+
+    /// The answer is written: what is left of the body is read away.
+    pub(super) fn read_away(&mut self, end: Box<BodyEnd>) -> Turn {
         io_thread::with(|io| {
             io.wait_for(self.seat, Timed::Nothing);
             io.set_deadline(self.seat, Some(DISCARD));
         });
-        self.phase = Phase::Discarding(Box::new(end));
+        self.phase = Phase::Discarding(end);
         Turn::Again
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use super::inflows::settled;
 use super::{Asked, Connection, Phase, Streaming, Turn, persisting};
 use crate::exchange::Part;
 use crate::io_thread::{self, Timed};
@@ -25,8 +26,8 @@ impl<T: Transport> Connection<T> {
             Ok(declared) => declared,
             Err(error) => {
                 self.give_up_stream_source();
-                self.end_exchange();
-                return self.answer_bad_head(asked, &error);
+                let rest = self.end_exchange();
+                return self.answer_bad_head(asked, &error, rest);
             }
         };
         let bodyless = wire::bodyless(head.status);
@@ -38,13 +39,15 @@ impl<T: Transport> Connection<T> {
             (None, None) => BodyWire::Chunked,
         };
         let closes = wire::asks_to_close(head) || body == BodyWire::UntilClose;
-        let asked = persisting(asked, closes);
-        self.write_reply_head(asked, head, body);
         if bodyless.is_some() || asked.is_head {
             self.give_up_stream_source();
-            self.end_exchange();
-            return self.after_answer(asked);
+            let rest = self.end_exchange();
+            let asked = settled(asked, closes, &rest);
+            self.write_reply_head(asked, head, body);
+            return self.after_exchange(asked, rest);
         }
+        let asked = persisting(asked, closes | self.forgo_continue());
+        self.write_reply_head(asked, head, body);
         if body == BodyWire::UntilClose {
             // However it ends from here on, a body that is not whole must not look so.
             self.socket.end_in_reset(true);
@@ -86,6 +89,7 @@ impl<T: Transport> Connection<T> {
         let credit = streaming.body.credit(self.socket.output.len());
         let (asked, is_ended) = (streaming.handed.asked, streaming.body.is_ended());
         let ends_by_closing = streaming.body.ends_by_closing();
+        let has_inflow = streaming.handed.inflow.is_some();
         if credit > 0 && streaming.handed.exchange.wrote(credit) {
             let exchange = Arc::clone(&streaming.handed.exchange);
             self.notify(Notice::Room(exchange));
@@ -96,28 +100,30 @@ impl<T: Transport> Connection<T> {
                 if ends_by_closing {
                     self.socket.end_in_reset(false);
                 }
-                self.end_exchange();
-                return self.after_answer(asked);
+                let rest = self.end_exchange();
+                return self.after_exchange(asked, rest);
             }
-            Poll::Ready(Ok(())) => io_thread::with(|io| io.wait_for(self.seat, Timed::Nothing)),
-            Poll::Pending => {}
+            Poll::Ready(Ok(())) | Poll::Pending => {}
         }
-        match self.socket.watch(cx) {
-            Poll::Ready(()) => Turn::Close,
-            Poll::Pending => Turn::Wait,
+        if has_inflow {
+            return self.turn_inflow(cx, flushed.is_pending());
         }
+        if flushed.is_ready() {
+            io_thread::with(|io| io.wait_for(self.seat, Timed::Nothing));
+        }
+        self.turn_watching(cx)
     }
 
     /// The body breaks off: the client gets what was accepted of it, and has to see that more was to come (R07).
     pub(super) fn break_off_stream(&mut self) -> Turn {
         let Phase::Streaming(streaming) = &self.phase else { return Turn::Again };
         let (asked, ends_by_closing) = (streaming.handed.asked, streaming.body.ends_by_closing());
-        self.end_exchange();
+        let rest = self.end_exchange();
         if ends_by_closing {
             self.phase = Phase::Resetting { is_sent: false };
             return Turn::Again;
         }
-        self.after_answer(Asked { keep_alive: false, ..asked })
+        self.after_exchange(Asked { keep_alive: false, ..asked }, rest)
     }
 
     pub(super) fn turn_resetting(&mut self, cx: &mut Context<'_>, is_sent: bool) -> Turn {

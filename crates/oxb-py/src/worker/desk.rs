@@ -197,7 +197,12 @@ impl Desk {
     }
 
     fn notify(&self, py: Python<'_>, notice: &Notice) -> PyResult<()> {
-        let (Notice::Abandoned(exchange) | Notice::Room(exchange)) = notice;
+        let (Notice::Abandoned(exchange) | Notice::Room(exchange)) = notice else {
+            return match (notice, &self.site.readers) {
+                (Notice::Body(exchange), Some(readers)) => readers.wake(py, exchange),
+                _ => Ok(()),
+            };
+        };
         let Some(seat) = exchange.seat() else { return Ok(()) };
         let spare =
             self.seats.borrow().get(seat as usize).and_then(|seat| seat.as_ref().map(|s| s.clone_ref(py)));

@@ -41,7 +41,7 @@ impl Asked {
         if let Self::Raw(request) = self {
             let request =
                 request.take().ok_or_else(|| PyRuntimeError::new_err("the request was not shown before"))?;
-            *self = Self::Shown(PyRequest::new(py, *request, &site.app, &site.state)?);
+            *self = Self::Shown(PyRequest::new(py, *request, site)?);
         }
         match self {
             Self::Shown(request) => Ok(request),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 
+use super::inlet::Readers;
 use super::plan::Plan;
 
 /// Plans and hooks, made before the loop takes requests and unchanged after.
@@ -27,11 +28,13 @@ pub(crate) struct Site {
     /// `submit(call)`: gives a call to the pool.
     pub(crate) submit: Py<PyAny>,
     pub(crate) is_debug: bool,
+    /// Who waits for a body on the loop; `None` as with `state`.
+    pub(crate) readers: Option<Arc<Readers>>,
 }
 
 impl Site {
-    /// The same for a loop with this state.
-    pub(super) fn of_loop(&self, py: Python<'_>, state: Py<PyAny>) -> Self {
+    /// The same for the loop of the calling thread, with this state.
+    pub(super) fn of_loop(&self, py: Python<'_>, state: Py<PyAny>, event_loop: &Bound<'_, PyAny>) -> Self {
         Self {
             plans: self.plans.clone(),
             app: self.app.clone_ref(py),
@@ -42,6 +45,7 @@ impl Site {
             run_after: self.run_after.clone_ref(py),
             submit: self.submit.clone_ref(py),
             is_debug: self.is_debug,
+            readers: Some(Arc::new(Readers::new(event_loop.clone().unbind()))),
         }
     }
 }

@@ -155,6 +155,8 @@ impl Spare {
                 drop(held);
                 self.cancel(py)
             }
+            // Whoever reads a body may be another Task than that of its request.
+            Notice::Body(_) => Ok(()),
             Notice::Room(exchange) => {
                 if !Arc::ptr_eq(exchange, job.answer.exchange()) {
                     return Ok(());

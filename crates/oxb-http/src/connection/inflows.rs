@@ -1,0 +1,125 @@
+//! Bodies that flow to a handler which runs already: read when it asks, cut short, and left unread.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use super::bodies::CONTINUE;
+use super::{Asked, Connection, Handed, Phase, Turn, persisting};
+use crate::inflow::{BodyFailure, Inflow, Rest};
+use crate::io_thread::{self, Timed};
+use crate::service::Notice;
+use crate::socket::Broken;
+use crate::transport::Transport;
+
+/// Whether the connection goes on, once it is known what is left of the request's body.
+pub(super) fn settled(asked: Asked, closes: bool, rest: &Rest) -> Asked {
+    persisting(asked, closes || matches!(rest, Rest::Lost))
+}
+
+fn handed(phase: &mut Phase) -> Option<&mut Handed> {
+    match phase {
+        Phase::Handed(handed) => Some(handed),
+        Phase::Streaming(streaming) => Some(&mut streaming.handed),
+        _ => None,
+    }
+}
+
+fn inflow(phase: &mut Phase) -> Option<&mut Inflow> {
+    handed(phase)?.inflow.as_deref_mut()
+}
+
+impl<T: Transport> Connection<T> {
+    /// Moves the body on as far as its reader wants it. `is_writing`: the answer waits for the client.
+    pub(super) fn turn_inflow(&mut self, cx: &mut Context<'_>, is_writing: bool) -> Turn {
+        let Some(inflow) = inflow(&mut self.phase) else { return self.turn_watching(cx) };
+        if inflow.is_over() || !inflow.is_wanted() {
+            if !is_writing {
+                io_thread::with(|io| io.wait_for(self.seat, Timed::Nothing));
+            }
+            // The client has ended its side; the handler was told and answers.
+            return if inflow.is_cut_short() { Turn::Wait } else { self.turn_watching(cx) };
+        }
+        if !self.socket.pending().is_empty() {
+            inflow.owes_continue = false;
+            let (consumed, is_awaited) = inflow.push(self.socket.pending());
+            self.socket.consume(consumed);
+            if !is_writing {
+                io_thread::with(|io| io.moved(self.seat));
+            }
+            if is_awaited {
+                self.tell_reader();
+            }
+            return Turn::Again;
+        }
+        if std::mem::take(&mut inflow.owes_continue) {
+            self.socket.output.buf.extend_from_slice(CONTINUE);
+        }
+        if !is_writing {
+            match self.socket.flush(cx) {
+                Poll::Ready(Ok(())) => io_thread::with(|io| io.wait_for(self.seat, Timed::Body)),
+                Poll::Ready(Err(Broken)) => return Turn::Close,
+                Poll::Pending => return Turn::Wait,
+            }
+        }
+        match self.socket.read(cx) {
+            Poll::Ready(Ok(0)) => self.cut_short(),
+            Poll::Ready(Ok(_)) => Turn::Again,
+            Poll::Ready(Err(Broken)) => Turn::Close,
+            Poll::Pending => Turn::Wait,
+        }
+    }
+
+    /// The client ended its side in the middle of the body. A handler that waits for the body is told and may answer;
+    /// one that does anything else is cancelled like any whose client left (api.md 16.9).
+    fn cut_short(&mut self) -> Turn {
+        let is_answered = matches!(self.phase, Phase::Streaming(_));
+        let is_awaited = inflow(&mut self.phase).is_some_and(|inflow| inflow.fail(BodyFailure::EndedEarly));
+        if !is_awaited || is_answered {
+            return Turn::Close;
+        }
+        self.tell_reader();
+        Turn::Again
+    }
+
+    /// Nothing more comes of the body; its reader learns why.
+    pub(super) fn fail_inflow(&mut self, failure: BodyFailure) -> Turn {
+        if inflow(&mut self.phase).is_some_and(|inflow| inflow.fail(failure)) {
+            self.tell_reader();
+        }
+        Turn::Again
+    }
+
+    /// A final answer begins: a client that waits to be told to go on never will be. True when that was owed.
+    pub(super) fn forgo_continue(&mut self) -> bool {
+        let has_pending = !self.socket.pending().is_empty();
+        inflow(&mut self.phase)
+            .is_some_and(|inflow| std::mem::take(&mut inflow.owes_continue) && !has_pending)
+    }
+
+    /// The exchange ends: what was not read of the body is out of its reader's reach.
+    pub(super) fn end_inflow(&mut self) -> Rest {
+        let has_pending = !self.socket.pending().is_empty();
+        let Some(mut inflow) = self.close_inflow() else { return Rest::Nothing };
+        // A client that has sent some of it did not wait to be told to.
+        inflow.owes_continue &= !has_pending;
+        inflow.into_rest()
+    }
+}
+
+impl<T> Connection<T> {
+    /// A reader that still waits learns that nothing more will come.
+    pub(super) fn close_inflow(&mut self) -> Option<Box<Inflow>> {
+        let inflow = handed(&mut self.phase)?.inflow.take()?;
+        if inflow.close() {
+            self.tell_reader();
+        }
+        Some(inflow)
+    }
+
+    fn tell_reader(&mut self) {
+        if let Some(handed) = handed(&mut self.phase) {
+            let exchange = Arc::clone(&handed.exchange);
+            self.notify(Notice::Body(exchange));
+        }
+    }
+}
