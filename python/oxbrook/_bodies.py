@@ -16,8 +16,8 @@ class BodyStream:
 
     Made by hand of `bytes`, it gives them as one piece, for tests of handlers.
 
-    Raises: from every read HTTPError 413 for a body over its limit, 408 when its client is silent, 400 when it
-        ends early; RuntimeError when two Tasks read at once.
+    Raises: from every read HTTPError 413 for a body over its limit, 408 when its client is silent, 400 when
+        it ends early; RuntimeError when two Tasks read at once.
     """
 
     __slots__ = ("_source",)

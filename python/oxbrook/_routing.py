@@ -113,9 +113,8 @@ class Declaration:
             check_kind(self.fn, self.options)
             binding = bind(self.fn, handler_name(self.fn), placeholders, self.local_names)
             if binding.is_streamed and (self.options.blocking or self.options.inline):
-                raise TypeError(
-                    f"handler {handler_name(self.fn)} takes a BodyStream, which has to be awaited: make it async def"
-                )
+                name = handler_name(self.fn)
+                raise TypeError(f"handler {name} takes a BodyStream, which is awaited: make it async def")
         options = self.options
         return Route(
             method=self.method.upper(),

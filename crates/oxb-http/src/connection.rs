@@ -245,8 +245,8 @@ impl<T> Connection<T> {
 
 impl<T> Drop for Connection<T> {
     fn drop(&mut self) {
-        self.give_up();
         self.close_inflow();
+        self.give_up();
         self.forget_body();
         self.site.budget.give_back(self.reserved());
         io_thread::with(|io| io.leave(self.seat));

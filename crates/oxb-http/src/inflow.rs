@@ -77,6 +77,8 @@ struct State {
     is_short: bool,
     end: Option<Result<(), BodyFailure>>,
     is_awaited: bool,
+    /// The reader was given a failure.
+    is_told: bool,
     is_paused: bool,
     /// When a piece was taken last, or came for a reader that waited.
     moved_at: Option<Micros>,
@@ -137,6 +139,7 @@ impl BodyReader {
         let mut state = self.shared.lock();
         let Some(piece) = state.pieces.pop_front() else {
             if let Some(end) = state.end {
+                state.is_told |= end.is_err();
                 return end.map_or_else(Next::Failed, |()| Next::End);
             }
             state.is_awaited = true;
@@ -208,6 +211,7 @@ impl Inflow {
             is_short: false,
             end: over,
             is_awaited: false,
+            is_told: false,
             is_paused: true,
             moved_at: None,
         };
@@ -227,6 +231,11 @@ impl Inflow {
     /// Whether the client ended its side in the middle of it.
     pub(crate) fn is_cut_short(&self) -> bool {
         self.over == Some(Err(BodyFailure::EndedEarly))
+    }
+
+    /// Whether its reader knows that it failed.
+    pub(crate) fn is_told(&self) -> bool {
+        self.shared.lock().is_told
     }
 
     /// Whether more of it is to be read now. Where not, its reader nudges when it is.

@@ -126,6 +126,9 @@ impl<T: Transport> Connection<T> {
     pub(super) fn is_due(&mut self) -> Turn {
         let Phase::Handed(handed) = &mut self.phase else { return Turn::Again };
         let asked = handed.asked;
+        if handed.inflow.as_ref().is_some_and(|inflow| inflow.is_cut_short() && !inflow.is_told()) {
+            return Turn::Close;
+        }
         if std::mem::take(&mut handed.is_queue_deadline) {
             if handed.exchange.abandon_queued() {
                 return self.end_with(asked, &answer::overloaded());

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use super::bodies::CONTINUE;
 use super::{Asked, Connection, Handed, Phase, Turn, persisting};
@@ -10,6 +11,9 @@ use crate::io_thread::{self, Timed};
 use crate::service::Notice;
 use crate::socket::Broken;
 use crate::transport::Transport;
+
+/// How long the handler of a body that was cut short may go without reading on.
+const CUT_GRACE: Duration = Duration::from_millis(250);
 
 /// Whether the connection goes on, once it is known what is left of the request's body.
 pub(super) fn settled(asked: Asked, closes: bool, rest: &Rest) -> Asked {
@@ -36,8 +40,7 @@ impl<T: Transport> Connection<T> {
             if !is_writing {
                 io_thread::with(|io| io.wait_for(self.seat, Timed::Nothing));
             }
-            // The client has ended its side; the handler was told and answers.
-            return if inflow.is_cut_short() { Turn::Wait } else { self.turn_watching(cx) };
+            return self.turn_unwanted(cx);
         }
         if !self.socket.pending().is_empty() {
             inflow.owes_continue = false;
@@ -69,16 +72,38 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// The client ended its side in the middle of the body. A handler that waits for the body is told and may answer;
-    /// one that does anything else is cancelled like any whose client left (api.md 16.9).
-    fn cut_short(&mut self) -> Turn {
+    /// Nothing of the body is wanted now, or ever again.
+    fn turn_unwanted(&mut self, cx: &mut Context<'_>) -> Turn {
         let is_answered = matches!(self.phase, Phase::Streaming(_));
-        let is_awaited = inflow(&mut self.phase).is_some_and(|inflow| inflow.fail(BodyFailure::EndedEarly));
-        if !is_awaited || is_answered {
+        let Some(inflow) = inflow(&mut self.phase) else { return Turn::Again };
+        if inflow.is_cut_short() {
+            // The client has ended its side. A handler that knows answers; no other's answer is waited for.
+            return if is_answered && !inflow.is_told() { Turn::Close } else { Turn::Wait };
+        }
+        match self.socket.watch(cx) {
+            Poll::Pending => Turn::Wait,
+            Poll::Ready(()) if inflow.is_over() || !self.socket.is_eof() => Turn::Close,
+            Poll::Ready(()) => {
+                // What had come before can be read.
+                let (consumed, is_awaited) = inflow.push(self.socket.pending());
+                let is_over = inflow.is_over();
+                self.socket.consume(consumed);
+                if is_awaited {
+                    self.tell_reader();
+                }
+                if is_over { Turn::Close } else { self.cut_short() }
+            }
+        }
+    }
+
+    /// The client ended its side in the middle of the body. A handler that goes on reading is told and may answer; one
+    /// that does not for [`CUT_GRACE`] is cancelled, like any whose client left (api.md 16.9).
+    fn cut_short(&mut self) -> Turn {
+        if matches!(self.phase, Phase::Streaming(_)) {
             return Turn::Close;
         }
-        self.tell_reader();
-        Turn::Again
+        io_thread::with(|io| io.set_deadline(self.seat, Some(CUT_GRACE)));
+        self.fail_inflow(BodyFailure::EndedEarly)
     }
 
     /// Nothing more comes of the body; its reader learns why.

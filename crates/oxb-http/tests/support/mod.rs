@@ -119,6 +119,16 @@ impl Desk {
         take_room(&mut self.lock(), exchange)
     }
 
+    /// Waits until the reader of the body of `exchange` may go on, and forgets that it was told.
+    pub(crate) fn wait_body(&self, exchange: &Arc<Exchange>) {
+        self.wait("Notice::Body", |seen| {
+            let is_it = |notice: &Notice| matches!(notice, Notice::Body(one) if Arc::ptr_eq(one, exchange));
+            let at = seen.notices.iter().position(is_it)?;
+            seen.notices.remove(at);
+            Some(())
+        });
+    }
+
     pub(crate) fn abandoned_count(&self) -> usize {
         self.lock().notices.iter().filter(|notice| matches!(notice, Notice::Abandoned(_))).count()
     }
@@ -160,7 +170,7 @@ impl Service for Desk {
         seen.requests.push((method, target, body.clone()));
         let path = request.path().to_owned();
         match path.as_str() {
-            "/hold" | "/stubborn" => seen.held.push(Held { request, responder }),
+            "/hold" | "/stubborn" | "/flow" | "/flow/small" => seen.held.push(Held { request, responder }),
             "/drop" => drop(responder),
             "/panic" => {
                 drop(seen);
@@ -222,6 +232,9 @@ pub(crate) fn routes() -> (Router, Vec<RouteOptions>) {
         add("POST", path, vec![], RouteOptions::default());
     }
     add("POST", "/small", vec![], RouteOptions { max_body: Some(SMALL), ..RouteOptions::default() });
+    let flows = RouteOptions { streams_body: true, ..RouteOptions::default() };
+    add("POST", "/flow", vec![], flows);
+    add("POST", "/flow/small", vec![], RouteOptions { max_body: Some(SMALL), ..flows });
     add("GET", "/stubborn", vec![], RouteOptions { cancel_on_disconnect: false, ..RouteOptions::default() });
     for method in ["GET", "POST"] {
         let id = ParamSpec {
