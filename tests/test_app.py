@@ -50,7 +50,9 @@ make: Any = App
 
 
 def test_the_public_names_are_exactly_those_of_this_version() -> None:
-    names = "App CORS Cookie Depends Form FormData HTML HTTPError Header JsonFormatter Query Redirect"
+    names = (
+        "App BodyStream CORS Cookie Depends Form FormData HTML HTTPError Header JsonFormatter Query Redirect"
+    )
     names += " Reply Request RequestValidationError Response Router Session Sessions Stream UploadFile"
     names += " __version__ json_logging"
     assert sorted(oxbrook.__all__) == names.split()
