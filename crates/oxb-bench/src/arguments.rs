@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use lexopt::prelude::{Long, Short, Value, ValueExt};
 use oxb_bench::load::{
-    Arrivals, Expectation, HoldOptions, MixedOptions, Pace, RequestSpec, SteadyOptions, Target, TokenOptions,
+    Arrivals, Exchange, Expectation, Extent, HoldOptions, LIMIT, MixedOptions, Pace, RequestSpec,
+    SteadyOptions, Target, TokenOptions,
 };
 
 pub(crate) const USAGE: &str = "\
@@ -177,23 +178,26 @@ fn build(given: Given) -> Result<Command, String> {
         status: given.status,
         body: given.body.clone().map(String::into_bytes),
         refusals: given.refusals.clone(),
+        ..Expectation::default()
     };
     match given.command.as_str() {
         "load" => {
             let pace = match given.rate {
                 None => Pace::Closed,
-                Some(rate) if rate > 0.0 => Pace::Open { rate, arrivals: given.arrivals, seed: given.seed },
+                Some(rate) if rate > 0.0 => Pace::Open { rate, arrivals: given.arrivals },
                 Some(rate) => return Err(format!("--rate is above 0, not {rate}")),
             };
             Ok(Command::Load(SteadyOptions {
                 target,
-                request: given.request,
-                expect,
+                exchanges: vec![Exchange { request: given.request, expect, weight: 1 }],
                 connection_count: given.connections,
                 warmup: given.warmup,
-                measured: duration,
+                measured: Extent::For(duration),
                 pace,
+                seed: given.seed,
+                limit: LIMIT,
                 watched: given.process,
+                keeps_lines: false,
             }))
         }
         "tokens" if !target.path().contains("{token}") => {

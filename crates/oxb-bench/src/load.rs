@@ -8,47 +8,31 @@
 
 mod answer;
 mod arrivals;
+mod body;
 mod connection;
 mod hold;
+mod ledger;
 mod mixed;
+mod outcome;
 mod steady;
 mod tally;
 mod target;
 mod tokens;
+mod transport;
+mod window;
 
 pub use answer::{AnswerReader, Malformed, Taken};
 pub use hold::{HoldOptions, HoldReport, hold};
+pub use ledger::{Extent, Line};
 pub use mixed::{MixedOptions, MixedReport, mixed};
-pub use steady::{Arrivals, Pace, SteadyOptions, SteadyReport, steady};
-pub use tally::{Outcome, Tally};
+pub use outcome::{Expectation, Failure, Outcome};
+pub use steady::{Arrivals, Exchange, Pace, SteadyOptions, SteadyReport, steady};
+pub use tally::{Seen, Tally};
 pub use target::{BadUrl, RequestSpec, Target};
 pub use tokens::{TokenOptions, TokenReport, tokens};
 
-/// What an answer must be to count as good.
-#[derive(Debug, Clone)]
-pub struct Expectation {
-    /// The status every good answer has.
-    pub status: u16,
-    /// The exact body, or `None` where any will do.
-    pub body: Option<Vec<u8>>,
-    /// Statuses that are neither good nor wrong but counted apart, such as 503 under overload.
-    pub refusals: Vec<u16>,
-}
-
-impl Expectation {
-    fn judge(&self, status: u16, body: &[u8]) -> Outcome {
-        if status == self.status {
-            match &self.body {
-                Some(expected) if expected != body => Outcome::WrongBody,
-                _ => Outcome::Good,
-            }
-        } else if self.refusals.contains(&status) {
-            Outcome::Refused
-        } else {
-            Outcome::WrongStatus(status)
-        }
-    }
-}
+/// For an answer, or the next part of one, where nothing else was said.
+pub const LIMIT: std::time::Duration = connection::LIMIT;
 
 /// Runs one kind of load to its end on this thread.
 ///

@@ -16,6 +16,8 @@ pub struct TreeUsage {
     pub system: Duration,
     /// Resident memory of all living processes in bytes; pages they share count once for each.
     pub resident_bytes: u64,
+    /// The most that each of them ever had resident, together. They need not have had it at the same time.
+    pub peak_resident_bytes: u64,
     /// Voluntary context switches of all living threads.
     pub voluntary_switches: u64,
     /// Living threads.
@@ -45,6 +47,7 @@ pub fn read_tree(root: u32) -> Option<TreeUsage> {
         usage.user += ticks(stat.user_ticks + stat.reaped_user_ticks);
         usage.system += ticks(stat.system_ticks + stat.reaped_system_ticks);
         usage.resident_bytes += stat.resident_pages * rustix::param::page_size() as u64;
+        usage.peak_resident_bytes += peak_resident(id).unwrap_or(0);
         usage.process_count += 1;
         for thread in numbered_entries(&format!("/proc/{id}/task")) {
             usage.thread_count += 1;
@@ -106,8 +109,17 @@ fn signal(id: u32, signal: rustix::process::Signal) {
 }
 
 /// CPU time of this process so far, where the system tells it.
+#[cfg(not(target_os = "macos"))]
 pub fn own_cpu() -> Option<Duration> {
-    Stat::read(std::process::id()).map(|stat| ticks(stat.user_ticks + stat.system_ticks))
+    // Finer than the clock ticks of `/proc`: a run of a fixed number of requests may be short.
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::try_from(time).ok()
+}
+
+/// CPU time of this process so far, where the system tells it.
+#[cfg(target_os = "macos")]
+pub fn own_cpu() -> Option<Duration> {
+    None
 }
 
 struct Stat {
@@ -150,6 +162,14 @@ fn numbered_entries(folder: &str) -> Vec<u32> {
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
 }
 
+/// proc(5): `VmHWM`, the high-water mark of resident memory.
+fn peak_resident(id: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{id}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kibibytes * 1024)
+}
+
 fn voluntary_switches(id: u32, thread: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{id}/task/{thread}/status")).ok()?;
     let line = status.lines().find(|line| line.starts_with("voluntary_ctxt_switches:"))?;
@@ -176,6 +196,17 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(family.contains(&child.id()), "{family:?} lacks {}", child.id());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn memory_that_was_given_back_is_in_the_peak() {
+        let pages = vec![1_u8; 32 << 20];
+        std::hint::black_box(&pages);
+        drop(pages);
+        let after = super::read_tree(std::process::id()).unwrap();
+        // The kernel counts pages in batches, so not to the byte.
+        assert!(after.peak_resident_bytes >= 31 << 20, "{after:?}");
     }
 
     #[cfg(target_os = "linux")]

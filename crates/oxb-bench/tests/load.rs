@@ -10,8 +10,8 @@ use std::thread;
 use std::time::Duration;
 
 use oxb_bench::load::{
-    Arrivals, Expectation, HoldOptions, Pace, RequestSpec, SteadyOptions, Target, TokenOptions, hold, run,
-    steady, tokens,
+    Arrivals, Exchange, Expectation, Extent, HoldOptions, LIMIT, Pace, RequestSpec, SteadyOptions, Target,
+    TokenOptions, hold, run, steady, tokens,
 };
 
 /// What a server does with a request.
@@ -73,13 +73,23 @@ fn whole(status: u16, body: &str) -> Reaction {
 fn steady_options(url: &str) -> SteadyOptions {
     SteadyOptions {
         target: Target::parse(url).expect("the server's own address"),
-        request: RequestSpec::default(),
-        expect: Expectation { status: 200, body: Some(b"right".to_vec()), refusals: vec![503] },
+        exchanges: vec![Exchange {
+            request: RequestSpec::default(),
+            expect: Expectation {
+                body: Some(b"right".to_vec()),
+                refusals: vec![503],
+                ..Expectation::default()
+            },
+            weight: 1,
+        }],
         connection_count: 4,
         warmup: Duration::from_millis(20),
-        measured: Duration::from_millis(200),
+        measured: Extent::For(Duration::from_millis(200)),
         pace: Pace::Closed,
+        seed: 1,
+        limit: LIMIT,
         watched: None,
+        keeps_lines: false,
     }
 }
 
@@ -100,7 +110,7 @@ fn token_options(url: &str) -> TokenOptions {
 fn right_answers_are_counted_and_nothing_else_is() {
     let report = run(steady(steady_options(&server(|_| whole(200, "right"))))).unwrap().unwrap();
     assert!(report.is_right(), "{}", report.to_json());
-    assert!(report.tally.good() > 10);
+    assert!(report.tally().good() > 10);
 }
 
 #[test]
@@ -143,7 +153,7 @@ fn an_allowed_refusal_is_neither_good_nor_wrong() {
     });
     let report = run(steady(steady_options(&url))).unwrap().unwrap();
     assert!(report.is_right(), "{}", report.to_json());
-    assert!(report.tally.refused() > 0 && report.tally.good() > 0);
+    assert!(report.tally().refused() > 0 && report.tally().good() > 0);
 }
 
 #[test]
@@ -153,10 +163,10 @@ fn latency_of_an_open_loop_counts_from_the_intended_time() {
         thread::sleep(Duration::from_millis(20));
         whole(200, "right")
     });
-    let pace = Pace::Open { rate: 200.0, arrivals: Arrivals::Fixed, seed: 1 };
+    let pace = Pace::Open { rate: 200.0, arrivals: Arrivals::Fixed };
     let options = SteadyOptions { pace, connection_count: 1, ..steady_options(&url) };
     let report = run(steady(options)).unwrap().unwrap();
-    assert!(report.tally.percentile(100.0) > Duration::from_millis(100), "{}", report.to_json());
+    assert!(report.tally().percentile(100.0) > Duration::from_millis(100), "{}", report.to_json());
 }
 
 #[test]
@@ -207,7 +217,7 @@ fn a_held_connection_that_the_server_closes_is_not_held() {
         });
         let options = HoldOptions {
             target: Target::parse(&url).unwrap(),
-            expect: Expectation { status: 200, body: Some(b"right".to_vec()), refusals: Vec::new() },
+            expect: Expectation { body: Some(b"right".to_vec()), ..Expectation::default() },
             connection_count: 3,
             quiet: Duration::from_millis(50),
             watched: None,

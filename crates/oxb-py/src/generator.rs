@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use oxb_bench::load::{self, Expectation, Pace, RequestSpec, SteadyOptions, Target};
+use oxb_bench::load::{self, Exchange, Expectation, Extent, Pace, RequestSpec, SteadyOptions, Target};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
@@ -36,15 +36,24 @@ impl ClosedLoop {
         let seconds = |value| {
             Duration::try_from_secs_f64(value).map_err(|error| PyValueError::new_err(error.to_string()))
         };
+        let request = RequestSpec {
+            method: self.method,
+            headers: self.headers,
+            body: self.body.into_bytes(),
+            ..RequestSpec::default()
+        };
+        let expect = Expectation { status: self.status, ..Expectation::default() };
         Ok(SteadyOptions {
             target: Target::parse(&self.url).map_err(|error| PyValueError::new_err(error.to_string()))?,
-            request: RequestSpec { method: self.method, headers: self.headers, body: self.body.into_bytes() },
-            expect: Expectation { status: self.status, body: None, refusals: Vec::new() },
+            exchanges: vec![Exchange { request, expect, weight: 1 }],
             connection_count: self.connections,
             warmup: seconds(self.warmup)?,
-            measured: seconds(self.duration)?,
+            measured: Extent::For(seconds(self.duration)?),
             pace: Pace::Closed,
+            seed: 0,
+            limit: load::LIMIT,
             watched: Some(self.process),
+            keeps_lines: false,
         })
     }
 }

@@ -5,6 +5,8 @@
 
 use std::ops::Range;
 
+use super::body::{BodyReader, Framing};
+
 /// Gathers the bytes of one connection and finds the answers in them.
 ///
 /// ```
@@ -50,28 +52,31 @@ enum Body {
     Joined,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 enum Stage {
     Head,
-    Body { head: Head, at: usize },
+    /// `at` is the first byte of the body that was not taken yet; `body` has what came before.
+    Body {
+        head: Head,
+        at: usize,
+        body: BodyReader,
+    },
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Head {
-    status: u16,
-    keeps_alive: bool,
-    framing: Framing,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Framing {
-    Length(usize),
-    Chunked,
-    UntilClose,
+/// The head of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Head {
+    pub(super) status: u16,
+    pub(super) keeps_alive: bool,
+    pub(super) is_event_stream: bool,
+    pub(super) framing: Framing,
 }
 
 /// More than any server here sends, less than what would hide an endless head.
 const MAX_FIELDS: usize = 64;
+const MAX_HEAD: usize = 64 * 1024;
+/// An answer that is kept whole; longer ones are read piece by piece.
+const MAX_BODY: u64 = 256 * 1024 * 1024;
 const INITIAL_SPACE: usize = 4096;
 
 impl Default for AnswerReader {
@@ -102,50 +107,95 @@ impl AnswerReader {
 
     /// Whether bytes of an answer that is not whole wait here.
     pub fn is_midway(&self) -> bool {
-        self.len > self.start || matches!(self.stage, Stage::Body { .. })
+        self.len > self.start || self.has_head()
+    }
+
+    /// Whether the head of an answer that is not whole is there.
+    pub fn has_head(&self) -> bool {
+        matches!(self.stage, Stage::Body { .. })
+    }
+
+    /// Whether something of its body is there as well.
+    pub fn has_body_byte(&self) -> bool {
+        match &self.stage {
+            Stage::Head => false,
+            Stage::Body { at, .. } => self.len > *at || !self.joined.is_empty(),
+        }
     }
 
     /// The next whole answer. `to_head` says that it answers a HEAD request, which has no body whatever it announces.
     ///
     /// # Errors
-    /// What came is not an HTTP/1 answer.
+    /// What came is not an HTTP/1 answer, or it is longer than an answer is kept.
     pub fn take(&mut self, to_head: bool) -> Result<Option<Taken>, Malformed> {
-        loop {
-            match self.stage {
-                Stage::Head => {
-                    let Some((head, length)) = parse_head(&self.buf[self.start..self.len], to_head)? else {
-                        return Ok(None);
-                    };
-                    let at = self.start + length;
-                    // An interim answer (RFC 9110 section 15.2) precedes the one that counts.
-                    if head.status < 200 {
-                        self.start = at;
-                        continue;
-                    }
-                    self.joined.clear();
-                    self.stage = Stage::Body { head, at };
+        if let Stage::Head = self.stage {
+            let Some(head) = self.take_head(to_head)? else { return Ok(None) };
+            if matches!(head.framing, Framing::Length(length) if length > MAX_BODY) {
+                return Err(Malformed("too long"));
+            }
+            self.joined.clear();
+            self.stage = Stage::Body { head, at: self.start, body: BodyReader::new(head.framing) };
+        }
+        let Stage::Body { head, at, body } = &mut self.stage else { return Ok(None) };
+        let head = *head;
+        if self.len.saturating_sub(*at) as u64 + self.joined.len() as u64 > MAX_BODY + MAX_HEAD as u64 {
+            return Err(Malformed("too long"));
+        }
+        match head.framing {
+            // It stays where it is until the last byte is there: no copy.
+            Framing::Length(length) => {
+                let (start, length) = (*at, usize::try_from(length).map_err(|_| Malformed("too long"))?);
+                if self.len - start < length {
+                    return Ok(None);
                 }
-                Stage::Body { head, at } => {
-                    let (body, end) = match head.framing {
-                        Framing::Length(length) if self.len - at >= length => {
-                            (Body::InPlace(at..at + length), at + length)
-                        }
-                        Framing::Chunked => match self.join_chunks(head, at)? {
-                            Some(end) => (Body::Joined, end),
-                            None => return Ok(None),
-                        },
-                        Framing::Length(_) | Framing::UntilClose => return Ok(None),
-                    };
-                    return Ok(Some(self.finish(head, body, end)));
+                Ok(Some(self.finish(head, Body::InPlace(start..start + length), start + length)))
+            }
+            Framing::UntilClose => Ok(None),
+            Framing::Chunked => {
+                while *at < self.len && !body.is_ended() {
+                    let step = body.next(&self.buf[*at..self.len])?;
+                    self.joined.extend_from_slice(step.piece);
+                    *at += step.taken;
                 }
+                self.start = *at;
+                if !body.is_ended() {
+                    return Ok(None);
+                }
+                let end = *at;
+                Ok(Some(self.finish(head, Body::Joined, end)))
             }
         }
+    }
+
+    /// The head of the next answer, for one that reads the body piece by piece from [`rest`](Self::rest).
+    pub(super) fn take_head(&mut self, to_head: bool) -> Result<Option<Head>, Malformed> {
+        loop {
+            let bytes = &self.buf[self.start..self.len];
+            let Some((head, length)) = parse_head(bytes, to_head)? else {
+                return if bytes.len() > MAX_HEAD { Err(Malformed("head too long")) } else { Ok(None) };
+            };
+            self.start += length;
+            // An interim answer (RFC 9110 section 15.2) precedes the one that counts; 101 is the last of its kind.
+            if head.status >= 200 || head.status == 101 {
+                return Ok(Some(head));
+            }
+        }
+    }
+
+    /// Bytes that came and were not taken.
+    pub(super) fn rest(&self) -> &[u8] {
+        &self.buf[self.start..self.len]
+    }
+
+    /// Says how many bytes of [`rest`](Self::rest) are done with.
+    pub(super) fn skip(&mut self, count: usize) {
+        self.start += count;
     }
 
     /// The peer closed: the answer that lasts until then, if one was under way.
     pub fn take_at_close(&mut self) -> Option<Taken> {
         match self.stage {
-            Stage::Body { head: head @ Head { framing: Framing::UntilClose, .. }, at } => {
+            Stage::Body { head: head @ Head { framing: Framing::UntilClose, .. }, at, .. } => {
                 Some(self.finish(head, Body::InPlace(at..self.len), self.len))
             }
             _ => None,
@@ -165,29 +215,6 @@ impl AnswerReader {
         self.start = end;
         let is_framed = !matches!(head.framing, Framing::UntilClose);
         Taken { status: head.status, keeps_alive: head.keeps_alive && is_framed, is_framed, body }
-    }
-
-    /// Moves whole chunks from `at` on into `joined`; the end of the message once the last one is there.
-    fn join_chunks(&mut self, head: Head, mut at: usize) -> Result<Option<usize>, Malformed> {
-        loop {
-            self.stage = Stage::Body { head, at };
-            let rest = &self.buf[at..self.len];
-            let (line, size) = match httparse::parse_chunk_size(rest) {
-                Ok(httparse::Status::Complete((line, size))) => (line, size),
-                Ok(httparse::Status::Partial) => return Ok(None),
-                Err(_) => return Err(Malformed("chunk size")),
-            };
-            if size == 0 {
-                return trailer_end(&rest[line..]).map(|end| end.map(|end| at + line + end));
-            }
-            let size = usize::try_from(size).map_err(|_| Malformed("chunk size"))?;
-            let Some(chunk) = rest.get(line..line + size + 2) else { return Ok(None) };
-            if !chunk.ends_with(b"\r\n") {
-                return Err(Malformed("chunk end"));
-            }
-            self.joined.extend_from_slice(&chunk[..size]);
-            at += line + size + 2;
-        }
     }
 
     fn drop_taken(&mut self) {
@@ -218,6 +245,7 @@ fn parse_head(bytes: &[u8], to_head: bool) -> Result<Option<(Head, usize)>, Malf
     };
     let status = response.code.ok_or(Malformed("status"))?;
     let mut keeps_alive = response.version == Some(1);
+    let mut is_event_stream = false;
     let mut framing = Framing::UntilClose;
     for field in response.headers.iter() {
         if field.name.eq_ignore_ascii_case("content-length") {
@@ -230,22 +258,15 @@ fn parse_head(bytes: &[u8], to_head: bool) -> Result<Option<(Head, usize)>, Malf
             framing = Framing::Chunked;
         } else if field.name.eq_ignore_ascii_case("connection") {
             keeps_alive = !field.value.eq_ignore_ascii_case(b"close");
+        } else if field.name.eq_ignore_ascii_case("content-type") {
+            let kind = field.value.split(|byte| *byte == b';').next().unwrap_or_default();
+            is_event_stream = kind.trim_ascii().eq_ignore_ascii_case(b"text/event-stream");
         }
     }
     if to_head || status < 200 || status == 204 || status == 304 {
         framing = Framing::Length(0);
     }
-    Ok(Some((Head { status, keeps_alive, framing }, length)))
-}
-
-/// The length of a trailer section with its final empty line.
-fn trailer_end(bytes: &[u8]) -> Result<Option<usize>, Malformed> {
-    let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
-    match httparse::parse_headers(bytes, &mut fields) {
-        Ok(httparse::Status::Complete((length, _))) => Ok(Some(length)),
-        Ok(httparse::Status::Partial) => Ok(None),
-        Err(_) => Err(Malformed("trailers")),
-    }
+    Ok(Some((Head { status, keeps_alive, is_event_stream, framing }, length)))
 }
 
 #[cfg(test)]

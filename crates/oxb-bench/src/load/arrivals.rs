@@ -15,23 +15,29 @@ use crate::seeded::Seeded;
 
 /// Hands intended send times to the connections, which take them as they become free.
 pub(super) struct Schedule {
-    due: Mutex<VecDeque<Instant>>,
+    queue: Mutex<Queue>,
     arrived: Notify,
+}
+
+struct Queue {
+    due: VecDeque<Instant>,
+    is_closed: bool,
 }
 
 impl Schedule {
     pub(super) fn new() -> Self {
-        Self { due: Mutex::new(VecDeque::new()), arrived: Notify::new() }
+        let queue = Queue { due: VecDeque::new(), is_closed: false };
+        Self { queue: Mutex::new(queue), arrived: Notify::new() }
     }
 
-    /// Lets arrivals in from `start` until `end`, then one `None` for each of `takers`.
+    /// Lets arrivals in from `start` until `end`, or until it is closed, and then closes.
     pub(super) async fn run(
         &self,
         arrivals: Arrivals,
         rate: f64,
         seed: u64,
         start: Instant,
-        end: Instant,
+        end: Option<Instant>,
     ) -> io::Result<()> {
         let mut timer = FineTimer::new()?;
         let mut seeded = Seeded::new(seed);
@@ -41,29 +47,46 @@ impl Schedule {
                 Arrivals::Poisson => seeded.exponential_gap(rate),
                 Arrivals::Fixed => Duration::from_secs_f64(1.0 / rate),
             };
-            if next >= end {
+            if end.is_some_and(|end| next >= end) {
+                self.close();
                 return Ok(());
             }
             timer.sleep_until(next).await?;
-            self.due().push_back(next);
+            let mut queue = self.queue();
+            if queue.is_closed {
+                return Ok(());
+            }
+            queue.due.push_back(next);
             self.arrived.notify_one();
         }
     }
 
-    /// The next intended time, waiting for it until `end`.
-    pub(super) async fn take(&self, end: Instant) -> Option<Instant> {
+    /// The next intended time; `None` once it is closed and all were taken.
+    pub(super) async fn take(&self) -> Option<Instant> {
         loop {
-            if let Some(intended) = self.due().pop_front() {
-                return Some(intended);
+            // Made before the queue is looked at, so that an arrival in between is not missed.
+            let arrived = self.arrived.notified();
+            {
+                let mut queue = self.queue();
+                if let Some(intended) = queue.due.pop_front() {
+                    return Some(intended);
+                }
+                if queue.is_closed {
+                    return None;
+                }
             }
-            if tokio::time::timeout_at(end.into(), self.arrived.notified()).await.is_err() {
-                return self.due().pop_front();
-            }
+            arrived.await;
         }
     }
 
-    fn due(&self) -> MutexGuard<'_, VecDeque<Instant>> {
-        self.due.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Lets no more arrivals in.
+    pub(super) fn close(&self) {
+        self.queue().is_closed = true;
+        self.arrived.notify_waiters();
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

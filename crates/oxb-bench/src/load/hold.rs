@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::connection::Connection;
+use super::connection::{Connection, LIMIT};
 use super::{Expectation, RequestSpec, Target};
 use crate::process::{TreeUsage, read_tree};
 
@@ -62,8 +62,8 @@ pub async fn hold(options: HoldOptions) -> HoldReport {
 
 async fn first_answer(options: &HoldOptions, number: usize, wire: &[u8]) -> Result<Connection, String> {
     let mut connection =
-        Connection::open(&options.target, number).await.map_err(|error| error.to_string())?;
-    let taken = connection.exchange(wire, false).await.map_err(|lost| format!("{lost:?}"))?;
+        Connection::open(&options.target, number, LIMIT).await.map_err(|lost| format!("{lost:?}"))?;
+    let (taken, _) = connection.exchange(wire, false).await.map_err(|lost| format!("{lost:?}"))?;
     match options.expect.judge(taken.status, connection.body(&taken)) {
         super::Outcome::Good => Ok(connection),
         other => Err(format!("{other:?}")),

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::connection::{Connection, Lost};
-use super::tally::{Outcome, Tally};
-use super::{RequestSpec, Target};
+use super::connection::{Connection, LIMIT};
+use super::tally::{Seen, Tally};
+use super::{Failure, Outcome, RequestSpec, Taken, Target};
 use crate::process::read_tree;
 use crate::seeded::Seeded;
 
@@ -139,10 +139,10 @@ impl Shared {
             let kind = KINDS[seeded.below(KINDS.len() as u64) as usize];
             let mut current = match connection.take() {
                 Some(current) => current,
-                None => match Connection::open(&self.options.target, number).await {
+                None => match Connection::open(&self.options.target, number, LIMIT).await {
                     Ok(current) => current,
-                    Err(error) => {
-                        self.record(kind, Outcome::Unconnected, Duration::ZERO, &error.to_string());
+                    Err(failure) => {
+                        self.record(kind, Outcome::Failed(failure), Duration::ZERO, "not connected");
                         tokio::time::sleep(Duration::from_millis(20)).await;
                         continue;
                     }
@@ -219,7 +219,7 @@ impl Shared {
         expected: &str,
     ) -> bool {
         let method = if body.is_empty() { "GET" } else { "POST" };
-        let spec = RequestSpec { method: method.to_owned(), headers: Vec::new(), body: body.to_vec() };
+        let spec = RequestSpec { method: method.to_owned(), body: body.to_vec(), ..RequestSpec::default() };
         let begin = Instant::now();
         let answer = current.exchange(&spec.bytes(&self.options.target.at(path)), false).await;
         self.judge(kind, current, answer, 200, Some(expected), begin)
@@ -239,7 +239,7 @@ impl Shared {
         for token in &tokens {
             let answer = match sent {
                 Ok(()) => current.answer(false).await,
-                Err(lost) => Err(lost),
+                Err(failure) => Err(failure),
             };
             if !self.judge(kind, current, answer, 200, Some(token), begin) {
                 return false;
@@ -267,7 +267,7 @@ impl Shared {
         false
     }
 
-    async fn leave(&self, kind: Kind, sent: Result<(), Lost>, after: Duration) -> bool {
+    async fn leave(&self, kind: Kind, sent: Result<(), Failure>, after: Duration) -> bool {
         tokio::time::sleep(after).await;
         let name = if sent.is_ok() { kind.name() } else { "cut before it could leave" };
         *self.report().left.entry(name).or_default() += 1;
@@ -278,21 +278,21 @@ impl Shared {
         &self,
         kind: Kind,
         current: &Connection,
-        answer: Result<super::Taken, Lost>,
+        answer: Result<(Taken, Seen), Failure>,
         status: u16,
         expected: Option<&str>,
         begin: Instant,
     ) -> bool {
         let (outcome, what, keeps_alive) = match &answer {
-            Err(lost) => (Outcome::Lost, format!("{lost:?}"), false),
-            Ok(taken) => {
+            Err(failure) => (Outcome::Failed(*failure), String::new(), false),
+            Ok((taken, _)) => {
                 let body = current.body(taken);
                 let outcome = if taken.status == 503 {
                     Outcome::Refused
                 } else if taken.status != status {
-                    Outcome::WrongStatus(taken.status)
+                    Outcome::Failed(Failure::Status(taken.status))
                 } else if expected.is_some_and(|expected| expected.as_bytes() != body) {
-                    Outcome::WrongBody
+                    Outcome::Failed(Failure::Body)
                 } else {
                     Outcome::Good
                 };

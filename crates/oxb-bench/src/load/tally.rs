@@ -3,37 +3,34 @@
 //! Invariant: every request that was recorded is in exactly one count.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
 
-/// How one request ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// The expected status and body.
-    Good,
-    /// A status that the caller allows as a refusal.
-    Refused,
-    /// Any other status.
-    WrongStatus(u16),
-    /// The right status with another body.
-    WrongBody,
-    /// Connected, sent, and no answer: closed, reset or not HTTP.
-    Lost,
-    /// No connection could be made.
-    Unconnected,
-}
+use super::outcome::{Failure, Outcome};
 
 /// Counts of outcomes, and the latencies of good answers and of refusals.
 #[derive(Debug, Clone)]
 pub struct Tally {
     good: Histogram<u64>,
+    head: Histogram<u64>,
+    first_byte: Histogram<u64>,
+    gap: Histogram<u64>,
     refused: Histogram<u64>,
     wrong_status: BTreeMap<u16, u64>,
-    wrong_body: u64,
-    lost: u64,
-    unconnected: u64,
+    failures: [u64; Failure::NAMES.len()],
+}
+
+/// When the parts of an answer came.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen {
+    /// Its head was whole.
+    pub head: Instant,
+    /// The first byte of its body was there; none where the body is empty.
+    pub first_byte: Option<Instant>,
+    /// Its last byte was there.
+    pub end: Instant,
 }
 
 /// Longest latency told apart; what takes longer counts as this.
@@ -51,11 +48,12 @@ impl Tally {
     pub fn new() -> Self {
         Self {
             good: empty(),
+            head: empty(),
+            first_byte: empty(),
+            gap: empty(),
             refused: empty(),
             wrong_status: BTreeMap::new(),
-            wrong_body: 0,
-            lost: 0,
-            unconnected: 0,
+            failures: [0; Failure::NAMES.len()],
         }
     }
 
@@ -64,10 +62,24 @@ impl Tally {
         match outcome {
             Outcome::Good => self.good.saturating_record(nanos(latency)),
             Outcome::Refused => self.refused.saturating_record(nanos(latency)),
-            Outcome::WrongStatus(status) => *self.wrong_status.entry(status).or_default() += 1,
-            Outcome::WrongBody => self.wrong_body += 1,
-            Outcome::Lost => self.lost += 1,
-            Outcome::Unconnected => self.unconnected += 1,
+            Outcome::Failed(failure) => {
+                self.failures[failure.index()] += 1;
+                if let Failure::Status(status) = failure {
+                    *self.wrong_status.entry(status).or_default() += 1;
+                }
+            }
+        }
+    }
+
+    /// Counts one request that was answered, its latencies counted `from` when it was or should have been sent.
+    pub fn record_seen(&mut self, outcome: Outcome, from: Instant, seen: &Seen) {
+        self.record(outcome, seen.end.saturating_duration_since(from));
+        if outcome == Outcome::Good {
+            self.head.saturating_record(nanos(seen.head.saturating_duration_since(from)));
+            if let Some(first_byte) = seen.first_byte {
+                self.first_byte.saturating_record(nanos(first_byte.saturating_duration_since(from)));
+                self.gap.saturating_record(nanos(first_byte.saturating_duration_since(seen.head)));
+            }
         }
     }
 
@@ -83,7 +95,7 @@ impl Tally {
 
     /// Everything that is neither good nor an allowed refusal.
     pub fn bad(&self) -> u64 {
-        self.wrong_status.values().sum::<u64>() + self.wrong_body + self.lost + self.unconnected
+        self.failures.iter().sum()
     }
 
     /// The latency that this share of the good answers stayed within.
@@ -91,19 +103,28 @@ impl Tally {
         Duration::from_nanos(self.good.value_at_percentile(percentile))
     }
 
+    /// Failures that were counted, by the name of their kind.
+    pub fn errors(&self) -> BTreeMap<&'static str, u64> {
+        Failure::NAMES.into_iter().zip(self.failures).filter(|(_, count)| *count > 0).collect()
+    }
+
     /// All counts and latencies; times in milliseconds.
     pub fn to_json(&self) -> Value {
         let statuses: serde_json::Map<String, Value> =
             self.wrong_status.iter().map(|(status, count)| (status.to_string(), json!(count))).collect();
+        let of = |kinds: &[Failure]| kinds.iter().map(|kind| self.failures[kind.index()]).sum::<u64>();
         json!({
             "good": self.good(),
             "refused": self.refused(),
             "bad": self.bad(),
             "wrong_status": statuses,
-            "wrong_body": self.wrong_body,
-            "lost": self.lost,
-            "unconnected": self.unconnected,
+            "wrong_body": of(&[Failure::Length, Failure::Body]),
+            "lost": of(&[Failure::Closed, Failure::Cut, Failure::Reset, Failure::Timeout, Failure::Protocol]),
+            "unconnected": of(&[Failure::Connect]),
             "latency_ms": latencies(&self.good),
+            "head_ms": latencies(&self.head),
+            "first_byte_ms": latencies(&self.first_byte),
+            "gap_ms": latencies(&self.gap),
             "refused_latency_ms": latencies(&self.refused),
         })
     }
@@ -142,16 +163,17 @@ mod tests {
             Outcome::Good,
             Outcome::Good,
             Outcome::Refused,
-            Outcome::WrongStatus(500),
-            Outcome::WrongBody,
-            Outcome::Lost,
-            Outcome::Unconnected,
+            Outcome::Failed(Failure::Status(500)),
+            Outcome::Failed(Failure::Body),
+            Outcome::Failed(Failure::Reset),
+            Outcome::Failed(Failure::Connect),
         ] {
             tally.record(outcome, Duration::from_millis(3));
         }
         assert_eq!((tally.good(), tally.refused(), tally.bad()), (2, 1, 4));
         let json = tally.to_json();
         assert_eq!(json["wrong_status"]["500"], 1);
+        assert_eq!(tally.errors().into_values().sum::<u64>(), 4);
         let p50 = json["latency_ms"]["p50"].as_f64().unwrap();
         assert!((2.99..3.01).contains(&p50), "{p50}");
     }

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
-use super::connection::Connection;
-use super::tally::{Outcome, Tally};
-use super::{RequestSpec, Target};
+use super::connection::{Connection, LIMIT};
+use super::tally::Tally;
+use super::{Failure, Outcome, RequestSpec, Target};
 use crate::seeded::Seeded;
 
 /// How many requests, over how many connections, and what an answer must be.
@@ -93,7 +93,7 @@ pub async fn tokens(mut options: TokenOptions) -> TokenReport {
 
 impl Shared {
     async fn client(self: Arc<Self>, number: usize) {
-        let mut connection = Connection::open(&self.options.target, number).await.ok();
+        let mut connection = Connection::open(&self.options.target, number, LIMIT).await.ok();
         if self.options.at_once && self.barrier.wait().await.is_leader() {
             self.state().begin = Instant::now();
         }
@@ -112,26 +112,27 @@ impl Shared {
     async fn request(&self, number: usize, token: &str, connection: &mut Option<Connection>) -> Outcome {
         let mut current = match connection.take() {
             Some(current) => current,
-            None => match Connection::open(&self.options.target, number).await {
+            None => match Connection::open(&self.options.target, number, LIMIT).await {
                 Ok(current) => current,
-                Err(_) => return Outcome::Unconnected,
+                Err(failure) => return Outcome::Failed(failure),
             },
         };
         let target = self.options.target.at(&self.options.target.path().replace("{token}", token));
-        let Ok(taken) = current.exchange(&RequestSpec::default().bytes(&target), false).await else {
-            return Outcome::Lost;
+        let taken = match current.exchange(&RequestSpec::default().bytes(&target), false).await {
+            Ok((taken, _)) => taken,
+            Err(failure) => return Outcome::Failed(failure),
         };
         let body = current.body(&taken);
         let outcome = if taken.status == 200 {
             if body == self.options.body.replace("{token}", token).as_bytes() {
                 Outcome::Good
             } else {
-                Outcome::WrongBody
+                Outcome::Failed(Failure::Body)
             }
         } else if self.options.refusals.contains(&taken.status) {
             Outcome::Refused
         } else {
-            Outcome::WrongStatus(taken.status)
+            Outcome::Failed(Failure::Status(taken.status))
         };
         if !matches!(outcome, Outcome::Good | Outcome::Refused) {
             let sample = format!(
