@@ -21,6 +21,29 @@ mod tokens;
 mod transport;
 mod window;
 
+#[cfg(feature = "scenarios")]
+mod broadcast;
+#[cfg(feature = "scenarios")]
+mod deliveries;
+#[cfg(feature = "scenarios")]
+mod echo;
+#[cfg(feature = "scenarios")]
+mod event_stream;
+#[cfg(feature = "scenarios")]
+mod plan;
+#[cfg(feature = "scenarios")]
+mod script;
+#[cfg(feature = "scenarios")]
+mod sequence;
+#[cfg(feature = "scenarios")]
+mod slow_reader;
+#[cfg(feature = "scenarios")]
+mod subscribers;
+#[cfg(feature = "scenarios")]
+mod upload;
+#[cfg(feature = "scenarios")]
+mod websocket;
+
 pub use answer::{AnswerReader, Malformed, Taken};
 pub use hold::{HoldOptions, HoldReport, hold};
 pub use ledger::{Extent, Line};
@@ -30,6 +53,23 @@ pub use steady::{Arrivals, Exchange, Pace, SteadyOptions, SteadyReport, steady};
 pub use tally::{Seen, Tally};
 pub use target::{BadUrl, RequestSpec, Target};
 pub use tokens::{TokenOptions, TokenReport, tokens};
+
+#[cfg(feature = "scenarios")]
+pub use broadcast::{BroadcastOptions, BroadcastReport, Sender, broadcast};
+#[cfg(feature = "scenarios")]
+pub use echo::{EchoOptions, EchoReport, echo};
+#[cfg(feature = "scenarios")]
+pub use event_stream::{Event, EventStream};
+#[cfg(feature = "scenarios")]
+pub use plan::{Plan, Played};
+#[cfg(feature = "scenarios")]
+pub use script::{ArrivalKind, BadScript, Mode, Script};
+#[cfg(feature = "scenarios")]
+pub use slow_reader::{SlowReaderOptions, SlowReaderReport, slow_reader};
+#[cfg(feature = "scenarios")]
+pub use subscribers::{Arrival, Place, SubscribeOptions, SubscribeReport, subscribe};
+#[cfg(feature = "scenarios")]
+pub use upload::{Material, Upload, UploadOptions, UploadReport, upload};
 
 /// For an answer, or the next part of one, where nothing else was said.
 pub const LIMIT: std::time::Duration = connection::LIMIT;

@@ -6,10 +6,11 @@
 
 mod arguments;
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use oxb_bench::load;
+use oxb_bench::load::{self, Line};
 use oxb_bench::process::{end_tree, read_tree};
 use serde_json::{Value, json};
 
@@ -43,9 +44,12 @@ fn execute(command: Command) -> Result<(Value, bool), String> {
     let text = |error: std::io::Error| error.to_string();
     match command {
         Command::Help => Ok((Value::String(USAGE.to_owned()), true)),
-        Command::Load(options) => {
-            let report = load::run(load::steady(options)).map_err(text)?.map_err(text)?;
-            Ok((report.to_json(), report.is_right()))
+        Command::Load(plan, lines) => {
+            let played = plan.play().map_err(text)?;
+            if let Some(file) = lines {
+                write_lines(&file, &played.lines).map_err(|error| format!("{}: {error}", file.display()))?;
+            }
+            Ok((played.report, played.is_right))
         }
         Command::Tokens(options) => {
             let report = load::run(load::tokens(options)).map_err(text)?;
@@ -68,6 +72,24 @@ fn execute(command: Command) -> Result<(Value, bool), String> {
         }
         Command::Exec(words) => Err(replace_self(&words)),
     }
+}
+
+/// A line for each request: milliseconds from the start of the window to its sending, and from then on.
+fn write_lines(file: &Path, lines: &[Line]) -> std::io::Result<()> {
+    let milliseconds = |duration: Duration| format!("{:.4}", duration.as_secs_f64() * 1e3);
+    let mut text = "sent_ms,outcome,head_ms,first_byte_ms,end_ms\n".to_owned();
+    for line in lines {
+        let (head, first_byte, end) = match line.parts {
+            None => Default::default(),
+            Some((head, first_byte, end)) => {
+                let first_byte = first_byte.map(milliseconds).unwrap_or_default();
+                (milliseconds(head), first_byte, milliseconds(end))
+            }
+        };
+        let outcome = line.outcome.name();
+        text.push_str(&format!("{},{outcome},{head},{first_byte},{end}\n", milliseconds(line.sent)));
+    }
+    std::fs::write(file, text)
 }
 
 /// What a process tree does when nobody asks it for anything.

@@ -143,6 +143,22 @@ impl Connection {
         matches!(self.transport.try_read(&mut byte), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 
+    /// Reads what is there into `buf`: `None` where nothing is, 0 at the end, which a reset is as well.
+    pub(super) fn try_read(&mut self, buf: &mut [u8]) -> Option<usize> {
+        let rest = self.reader.rest();
+        let count = rest.len().min(buf.len());
+        if count > 0 {
+            buf[..count].copy_from_slice(&rest[..count]);
+            self.reader.skip(count);
+            return Some(count);
+        }
+        match self.transport.try_read(buf) {
+            Ok(count) => Some(count),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+            Err(_) => Some(0),
+        }
+    }
+
     /// Whether bytes of an answer wait already; for a client that would stop sending then.
     pub(super) fn has_answer(&mut self) -> bool {
         match self.transport.try_read(self.reader.space()) {

@@ -40,6 +40,17 @@ pub enum Failure {
     Protocol,
 }
 
+impl Outcome {
+    /// `good`, `refused`, or the name of the failure.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Good => "good",
+            Self::Refused => "refused",
+            Self::Failed(failure) => Failure::NAMES[failure.index()],
+        }
+    }
+}
+
 impl Failure {
     /// The names under which failures are counted, in the order of [`index`](Self::index).
     pub(super) const NAMES: [&str; 9] =
