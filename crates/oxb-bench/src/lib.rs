@@ -4,6 +4,8 @@
 //!
 //! - `load`: the load generator ([`load`]) and what it reads of processes ([`process`], which the harness reads too). One thread, so that its own
 //!   cost is one figure; it reports that cost, and says when it was the limit itself.
+//! - `scenarios`: what it does beyond one request in a loop: scenario files ([`load::Script`]), event streams, WebSockets,
+//!   uploads, slow readers.
 //! - `harness`: what starts servers and measures them in rounds ([`harness`]); it is handed programs and builds none.
 //! - `request-harness`: the program `request-harness`, which drives the engine without sockets so that callgrind can count the
 //!   instructions of a request; and [`seeded`].

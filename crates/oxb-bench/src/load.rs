@@ -6,9 +6,12 @@
 //! Invariant: an answer is good only if its status and every byte of its body are the expected ones; latency of a
 //! paced run counts from the moment a request was meant to be sent, not from when the generator got to it.
 
+#[cfg_attr(not(feature = "scenarios"), allow(dead_code, reason = "parts that scenario files use"))]
 mod answer;
 mod arrivals;
+#[cfg_attr(not(feature = "scenarios"), allow(dead_code, reason = "parts that scenario files use"))]
 mod body;
+#[cfg_attr(not(feature = "scenarios"), allow(dead_code, reason = "parts that scenario files use"))]
 mod connection;
 mod hold;
 mod ledger;
@@ -16,9 +19,11 @@ mod mixed;
 mod outcome;
 mod steady;
 mod tally;
+#[cfg_attr(not(feature = "scenarios"), allow(dead_code, reason = "parts that scenario files use"))]
 mod target;
 mod tokens;
 mod transport;
+#[cfg_attr(not(feature = "scenarios"), allow(dead_code, reason = "parts that scenario files use"))]
 mod window;
 
 #[cfg(feature = "scenarios")]

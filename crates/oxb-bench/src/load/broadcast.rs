@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 use tokio_tungstenite::tungstenite::Message;
 
 use super::deliveries::Deliveries;
+use super::ledger::join;
 use super::outcome::Failure;
 use super::sequence::Sequence;
 use super::subscribers::DOORS;
@@ -103,7 +104,7 @@ pub async fn broadcast(options: BroadcastOptions) -> BroadcastReport {
         shared.state().deliveries.fail(failure);
     }
     // Each ends with the last message or its time limit.
-    while subscribers.join_next().await.is_some() {}
+    join(&mut subscribers).await;
     let after = Reading::now(watched);
     let deliveries = shared.state().deliveries.clone();
     BroadcastReport { deliveries, window: before.until(after) }

@@ -160,14 +160,13 @@ impl Ledger {
             Some(end) => {
                 tokio::time::sleep_until(end.into()).await;
                 let after = Reading::now(watched);
-                let settled = async { while clients.join_next().await.is_some() {} };
                 // An error here means that some requests have no end; they are counted below.
-                let _ = tokio::time::timeout(SETTLE, settled).await;
+                let _ = tokio::time::timeout(SETTLE, join(&mut clients)).await;
                 after
             }
             // Every request has a time limit, so this ends.
             None => {
-                while clients.join_next().await.is_some() {}
+                join(&mut clients).await;
                 Reading::now(watched)
             }
         };
@@ -185,6 +184,17 @@ impl Ledger {
 
     fn counts(&self) -> MutexGuard<'_, Counts> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Waits for all of them. A fault of the generator itself ends it, lest a client that fell over pass as a quiet one.
+pub(super) async fn join(clients: &mut JoinSet<()>) {
+    while let Some(ended) = clients.join_next().await {
+        if let Err(error) = ended
+            && error.is_panic()
+        {
+            std::panic::resume_unwind(error.into_panic());
+        }
     }
 }
 

@@ -14,6 +14,7 @@ use super::body::BodyReader;
 use super::connection::Connection;
 use super::deliveries::Deliveries;
 use super::event_stream::{Event, EventStream};
+use super::ledger::join;
 use super::outcome::{Expectation, Failure, Outcome};
 use super::sequence::Sequence;
 use super::slow_reader::{Slow, SlowClients, SlowCounts};
@@ -181,7 +182,7 @@ pub async fn subscribe(options: SubscribeOptions) -> SubscribeReport {
     let after = match shared.options.arrival {
         Arrival::Burst { .. } if trigger.is_err() => Reading::now(watched),
         Arrival::Burst { .. } => {
-            while subscribers.join_next().await.is_some() {}
+            join(&mut subscribers).await;
             Reading::now(watched)
         }
         Arrival::Paced { warmup, measured } => {
@@ -192,7 +193,7 @@ pub async fn subscribe(options: SubscribeOptions) -> SubscribeReport {
             tokio::time::sleep(measured).await;
             let after = Reading::now(watched);
             // Each ends with the first bytes after the window, or with its time limit.
-            while subscribers.join_next().await.is_some() {}
+            join(&mut subscribers).await;
             after
         }
     };

@@ -68,7 +68,8 @@ pub(super) async fn send(
 
 /// A message of `text`, filled up to `length` bytes.
 pub(super) fn message(text: &str, length: usize, is_binary: bool) -> Message {
-    let text = format!("{text:.<length$}");
+    let mut text = text.to_owned();
+    text.extend(std::iter::repeat_n('.', length.saturating_sub(text.len())));
     if is_binary { Message::Binary(text.into_bytes().into()) } else { Message::Text(text.into()) }
 }
 
