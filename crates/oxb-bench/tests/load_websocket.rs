@@ -15,6 +15,9 @@ use tokio_tungstenite::tungstenite::{Message, WebSocket, accept};
 
 use crate::peer::{Client, assert_only, play, serve, serve_bytes};
 
+/// What the n-th message of a connection is answered with; nothing closes it.
+type Answer = fn(usize, Message) -> Option<Message>;
+
 type Socket = WebSocket<TcpStream>;
 
 /// A server of WebSockets.
@@ -26,8 +29,7 @@ fn sockets(behave: impl Fn(Socket) + Send + Sync + 'static) -> String {
     })
 }
 
-/// Answers the n-th message of a connection with what this makes of it; closes at `None`.
-fn answering(answer: fn(usize, Message) -> Option<Message>) -> String {
+fn answering(answer: Answer) -> String {
     sockets(move |mut socket| {
         for number in 0.. {
             let Ok(message) = socket.read() else { return };
@@ -63,7 +65,7 @@ fn messages_that_come_back_are_right() {
 
 #[test]
 fn what_is_not_an_echo_is_counted_under_its_kind() {
-    let cases: [(&str, fn(usize, Message) -> Option<Message>); 6] = [
+    let cases: [(&str, Answer); 6] = [
         ("length", |_, _| Some(Message::text("another"))),
         ("body", |_, message| Some(Message::text("y".repeat(message.len())))),
         // The right bytes as the wrong kind of message.
@@ -111,7 +113,7 @@ fn broadcasting(is_for: fn(subscriber: usize, message: usize) -> bool) -> String
     sockets(move |socket| {
         let stream = socket.get_ref().try_clone().expect("another handle");
         let (tx, rx) = channel();
-        all.lock().unwrap().push(tx);
+        all.lock().expect("no holder panics").push(tx);
         std::thread::spawn(move || {
             let role = tokio_tungstenite::tungstenite::protocol::Role::Server;
             let mut writer = WebSocket::from_raw_socket(stream, role, None);
@@ -127,8 +129,8 @@ fn broadcasting(is_for: fn(subscriber: usize, message: usize) -> bool) -> String
                 continue;
             }
             let is_hello = message.to_text().is_ok_and(|text| text.starts_with("hello"));
-            let mut number = count.lock().unwrap();
-            for (subscriber, tx) in all.lock().unwrap().iter().enumerate() {
+            let mut number = count.lock().expect("no holder panics");
+            for (subscriber, tx) in all.lock().expect("no holder panics").iter().enumerate() {
                 if is_hello || is_for(subscriber, *number) {
                     let _ = tx.send(message.clone());
                 }

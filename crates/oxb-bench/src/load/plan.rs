@@ -21,7 +21,7 @@ pub enum Plan {
     /// `slow-reader`.
     SlowReader(SlowReaderOptions),
     /// `sse`.
-    Subscribe(SubscribeOptions),
+    Subscribe(Box<SubscribeOptions>),
     /// `websocket-echo`.
     Echo(EchoOptions),
     /// `websocket-broadcast`.
@@ -52,7 +52,7 @@ impl Plan {
             }
             Self::Upload(options) => (run(upload(options))??.to_json(), Vec::new()),
             Self::SlowReader(options) => (run(slow_reader(options))??.to_json(), Vec::new()),
-            Self::Subscribe(options) => (run(subscribe(options))?.to_json(), Vec::new()),
+            Self::Subscribe(options) => (run(subscribe(*options))?.to_json(), Vec::new()),
             Self::Echo(options) => (run(echo(options))??.to_json(), Vec::new()),
             Self::Broadcast(options) => (run(broadcast(options))?.to_json(), Vec::new()),
         };

@@ -59,7 +59,7 @@ impl Script {
             }
             Mode::Upload | Mode::ChunkedUpload | Mode::SlowUpload => self.upload(base).map(Plan::Upload),
             Mode::SlowReader => self.slow_reader(base).map(Plan::SlowReader),
-            Mode::Sse => self.subscribe(base).map(Plan::Subscribe),
+            Mode::Sse => Ok(Plan::Subscribe(Box::new(self.subscribe(base)?))),
             Mode::WebsocketEcho => self.echo(base).map(Plan::Echo),
             Mode::WebsocketBroadcast => self.broadcast(base).map(Plan::Broadcast),
         }
