@@ -118,17 +118,23 @@ fn a_reset_within_the_body_is_a_reset() {
 
 #[test]
 fn a_server_that_goes_away_is_a_failure_to_connect() {
-    // The listener is dropped after its first connection.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     std::thread::spawn(move || {
-        let (stream, _) = listener.accept().unwrap();
+        let (stream, _) = listener.accept().expect("the only connection");
         drop(listener);
-        drop(stream);
+        let mut client = Client { reader: std::io::BufReader::new(stream) };
+        client.head();
+        client.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     });
-    let script =
-        r#"{"mode": "churn", "count": 3, "connections": 1, "timeout": 2, "requests": [{"path": "/"}]}"#;
-    assert_only(&play(&url, script), "connect", "gone");
+    let script = r#"{"count": 3, "connections": 1, "timeout": 5, "requests": [{"path": "/"}]}"#;
+    let report = play(&url, script);
+    assert_only(&report, "connect", "gone");
+    assert_eq!(
+        (&report["requests"]["good"], &report["errors"]["connect"]),
+        (&1.into(), &2.into()),
+        "{report}"
+    );
 }
 
 #[test]
