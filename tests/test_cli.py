@@ -166,7 +166,7 @@ USAGE = [
     (["run", "main", "--reload-dir", "."], "need --reload"),
     (["routes"], "the following arguments are required: TARGET"),
     (["routes", "nowhere"], "no module named 'nowhere'"),
-    (["settings", "main"], "invalid choice: 'settings'"),
+    (["fly", "main"], "invalid choice: 'fly'"),
 ]
 
 

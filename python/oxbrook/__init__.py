@@ -25,10 +25,12 @@ from oxbrook._forms import Form, FormData, UploadFile
 from oxbrook._markers import Cookie, Header, Query
 from oxbrook._responses import HTML, Redirect, Reply, Response, Stream
 from oxbrook._router import Router
+from oxbrook._settings_error import SettingsError
 
 if TYPE_CHECKING:
     from oxbrook._logging import JsonFormatter, json_logging
     from oxbrook._sessions import Session, Sessions
+    from oxbrook._settings import Settings
 
 __all__ = [
     "CORS",
@@ -51,6 +53,8 @@ __all__ = [
     "Router",
     "Session",
     "Sessions",
+    "Settings",
+    "SettingsError",
     "Stream",
     "UploadFile",
     "__version__",
@@ -74,6 +78,16 @@ def __getattr__(name: str) -> object:
         from oxbrook import _logging
 
         return getattr(_logging, name)
+    if name == "Settings":
+        try:
+            from oxbrook._settings import Settings
+        except ModuleNotFoundError as error:
+            if error.name != "pydantic":
+                raise
+            from oxbrook._settings_error import NoSettings
+
+            return NoSettings
+        return Settings
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -17,6 +17,7 @@ from typing import Any, Final, NoReturn
 
 from oxbrook import _envfile, _flags, _target
 from oxbrook._flags import UsageError
+from oxbrook._settings_error import SettingsError
 
 USAGE: Final = 2
 # Set by the supervisor of `--reload` for the server it starts.
@@ -58,7 +59,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return openapi(given)
         if command == "bench":
             return bench(given)
-    except (UsageError, _target.TargetError, _envfile.EnvFileError) as error:
+        if command == "settings":
+            return settings(given)
+        if command == "new":
+            return new(given)
+    except (UsageError, _target.TargetError, _envfile.EnvFileError, SettingsError) as error:
         print(f"oxbrook: error: {error}", file=sys.stderr)
         return USAGE
     except (Stopped, KeyboardInterrupt):
@@ -117,6 +122,23 @@ def build_parser() -> Parser:
     openapi.add_argument("target", metavar="TARGET", help=target)
     add_finding(openapi)
     openapi.add_argument("-o", dest="output", metavar="FILE", help="write it to a file")
+    settings = commands.add_parser(
+        "settings",
+        help="list the variables an app reads",
+        description="List the variables of the Settings classes of an app, and what is wrong with them.",
+        allow_abbrev=False,
+    )
+    settings.add_argument("target", metavar="TARGET", help="module of the app, or module:attribute")
+    settings.add_argument(
+        "--app-dir", default=".", metavar="DIR", help="put first on sys.path (the working directory)"
+    )
+    settings.add_argument("--json", action="store_true", help="print a JSON list")
+
+    new = commands.add_parser(
+        "new", help="begin a project", description="Begin a project.", allow_abbrev=False
+    )
+    new.add_argument("directory", metavar="DIRECTORY", help="is made; may be there when it is empty")
+    new.add_argument("--name", metavar="NAME", help="of the project (that of the directory)")
     add_bench(
         commands.add_parser("bench", help="measure an app on several engines", allow_abbrev=False), target
     )
@@ -305,6 +327,27 @@ def bench(given: dict[str, Any]) -> int:
 
     on_stop(give_up)
     return _bench.run(given, app_dir(given))
+
+
+def settings(given: dict[str, Any]) -> int:
+    """Print the variables the target reads."""
+    from oxbrook import _settings_list
+
+    _target.prefer(app_dir(given))
+    _settings_list.print_settings(given["target"], given["json"])
+    return 0
+
+
+def new(given: dict[str, Any]) -> int:
+    """Write a new project."""
+    from oxbrook import _scaffold
+
+    try:
+        name, count = _scaffold.create(given["directory"], given["name"])
+    except (ValueError, OSError) as error:
+        raise UsageError(str(error)) from None
+    print(_scaffold.created(name, given["directory"], count))
+    return 0
 
 
 def version_line() -> str:

@@ -47,13 +47,8 @@ def load(target: str | None, is_factory: bool) -> App:
 
 def find(target: str) -> object:
     """Import the module of a target and return the object its attribute names."""
+    module = import_module_of(target)
     module_name, attribute = split(target)
-    try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if is_about(error, module_name):
-            raise ModuleMissing(f"no module named '{module_name}'") from None
-        raise
     found: object = module
     for name in attribute.split("."):
         try:
@@ -63,6 +58,17 @@ def find(target: str) -> object:
                 f"module '{module_name}' has no attribute '{attribute}'; it defines {apps_of(module)}"
             ) from None
     return found
+
+
+def import_module_of(target: str) -> ModuleType:
+    """Import the module of a target."""
+    module_name, _attribute = split(target)
+    try:
+        return importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if is_about(error, module_name):
+            raise ModuleMissing(f"no module named '{module_name}'") from None
+        raise
 
 
 def split(target: str) -> tuple[str, str]:
