@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from native import info
 
-from oxbrook import App, Depends, Reply, Request, Response, Router, Session, Sessions
+from oxbrook import CORS, App, Depends, Reply, Request, Response, Router, Session, Sessions
 
 app = App(openapi_url=None, docs_url=None, mcp_url=None)
 app.get("/info")(info)
@@ -34,6 +34,16 @@ async def headers(request: Request) -> str:
 @app.get("/bytes/{count}")
 async def body(count: int) -> Response:
     return Response(b"x" * count)
+
+
+@app.post("/length")
+async def length(request: Request) -> str:
+    return str(len(request.body))
+
+
+@app.post("/length/limited", max_body=65_536)
+async def limited(request: Request) -> str:
+    return str(len(request.body))
 
 
 @app.get("/blocking/{milliseconds}", blocking=True)
@@ -73,3 +83,9 @@ async def visit(session: Session = Depends(sessions.load)) -> str:
 
 
 app.include(visits)
+
+with_cors = App(
+    openapi_url=None, docs_url=None, mcp_url=None, cors=CORS(allow_origins=["https://example.com"])
+)
+with_cors.get("/info")(info)
+with_cors.get("/")(hello)

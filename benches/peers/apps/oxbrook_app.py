@@ -8,9 +8,20 @@ from collections.abc import AsyncIterator
 import about
 import work
 from orders import Item, Order, Priced, price
+from pydantic import BaseModel
 from upstream import Clients
 
-from oxbrook import App, Request, Response, Stream
+from oxbrook import App, Form, Request, Response, Stream, UploadFile
+
+
+class Text(BaseModel):
+    name: str
+    text: str
+
+
+class File(BaseModel):
+    name: str
+    file: UploadFile
 
 
 async def worker_lifespan(_app: App) -> AsyncIterator[dict[str, Clients]]:
@@ -63,6 +74,16 @@ async def payload(size: int) -> Response:
 @app.post("/upload")
 async def upload(request: Request) -> str:
     return str(len(request.body))
+
+
+@app.post("/form")
+async def form(form: Text = Form()) -> str:
+    return f"{form.name} {len(form.text)}"
+
+
+@app.post("/multipart")
+async def multipart(form: File = Form()) -> str:
+    return f"{form.name} {form.file.size}"
 
 
 @app.get("/sse")

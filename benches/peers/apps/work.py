@@ -56,6 +56,6 @@ async def events(count: int, pause: float) -> AsyncIterator[bytes]:
     for number in range(count):
         if pause:
             await asyncio.sleep(pause)
-            yield b"id: %d\ndata: %d\n\n" % (number, time.monotonic_ns())
+            yield b"id: %d\ndata: %d\n\n" % (number, time.time_ns())
         else:
             yield event(number)

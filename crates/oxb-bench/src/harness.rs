@@ -7,7 +7,9 @@
 
 use std::path::Path;
 
+mod address;
 mod all;
+mod capacity;
 mod claim;
 mod error;
 mod family;
@@ -20,11 +22,14 @@ mod machine;
 mod options;
 pub mod peers;
 mod pinning;
+mod print;
 mod program;
+mod promise;
 mod quota;
 mod rounds;
 mod run;
 mod scenario;
+mod script;
 mod server;
 mod smoke;
 mod table;

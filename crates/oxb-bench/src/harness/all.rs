@@ -15,6 +15,9 @@ use super::options::Options;
 use super::program;
 use super::scenario;
 
+/// Letters of a reason in the index; all of it is where the scenario was run.
+const NOTE: usize = 200;
+
 /// A run of all scenarios, done or in part.
 #[derive(Debug)]
 pub struct All {
@@ -105,6 +108,7 @@ impl All {
             let seconds = seconds.map_or("-".to_owned(), |seconds| format!("{seconds:.0}"));
             let note =
                 own.and_then(|(_, _, why)| why.as_deref()).unwrap_or_default().replace(['|', '\n'], " ");
+            let note: String = note.chars().take(NOTE).collect();
             text.push_str(&format!(
                 "| [{name}]({name}/report.md) | {} | {bare} | {kept} of {judged} | {seconds} | {note} |\n",
                 rows.len()

@@ -10,11 +10,12 @@ use serde_json::{Value, json};
 use super::error::{Context, Error};
 use super::program;
 
+use super::address::Address;
 use super::kit::Kit;
 use super::options::Options;
 use super::rounds::{Shuffle, generate, median};
 use super::run::{Bar, Limit, Run, shown, table};
-use super::server::{Running, Server, as_installed, free_port, get};
+use super::server::{Running, Server, as_installed};
 
 const MIB: f64 = 1_048_576.0;
 
@@ -154,12 +155,12 @@ fn import_time(ours: &super::kit::Ours, kit: &Kit) -> Result<f64, Error> {
 }
 
 fn first_answer(kit: &Kit, server: &Server, log: &std::path::Path) -> Result<f64, Error> {
-    let port = free_port()?;
-    let mut command = server.command(kit, port, log)?;
+    let address = Address::port()?;
+    let mut command = server.command(kit, &address, log)?;
     let begin = Instant::now();
     let child = command.spawn().context(|| format!("cannot start {}", server.line()))?;
-    let running = Running::unchecked(child, port, kit);
-    while get(([127, 0, 0, 1], port).into(), "/").is_err() {
+    let running = Running::unchecked(child, address.clone(), kit);
+    while address.get("/").is_err() {
         program::check_interrupt()?;
         if begin.elapsed() > Duration::from_secs(30) {
             return Err(Error::failed(format!("no answer within 30 s; see {}", log.display())));

@@ -11,11 +11,12 @@ use serde_json::{Value, json};
 use super::error::{Context, Error};
 use super::kit::Kit;
 use super::options::Options;
+use super::print::print_beside;
 use super::program;
 use super::rounds::{Measured, P99, REQUESTS, Row, measure};
 use super::run::{Bar, Limit, Missing, Run, ratio};
 use super::server::Server;
-use super::throughput::{named, print_beside};
+use super::throughput::named;
 
 /// Microseconds in which a quota is counted.
 const PERIOD: u64 = 100_000;

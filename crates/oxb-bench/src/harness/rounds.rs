@@ -10,7 +10,8 @@ use super::family::{Family, MemoryWatch};
 use super::pinning::{self, pinning};
 use super::program;
 
-use super::run::Run;
+use super::run::{Run, write_whole};
+use super::script::{Sample, Script};
 use super::server::{Running, Server};
 
 /// One line of a table: a server under one load.
@@ -27,7 +28,7 @@ pub(crate) struct Row {
     /// What that rate is a multiple of: requests a second of a closed loop in this run.
     pub(crate) capacity: Option<f64>,
     /// What else the generator is told.
-    pub(crate) words: Vec<String>,
+    pub(crate) script: Script,
     /// Seconds measured, where not those of the command line.
     pub(crate) duration: Option<f64>,
     /// Seconds of load before them, likewise.
@@ -72,7 +73,7 @@ impl Row {
             connections,
             rate: None,
             capacity: None,
-            words: Vec::new(),
+            script: Script::default(),
             duration: None,
             warmup: None,
             group: String::new(),
@@ -181,30 +182,28 @@ pub(crate) fn measure(run: &Run<'_>, rows: Vec<Row>, rounds: usize) -> Vec<Measu
 pub(crate) fn sample(run: &Run<'_>, row: &Row) -> Result<Value, Error> {
     let mut server = row.server.start(run.kit, &run.log(&row.name))?;
     let family = Family::settled(server.id())?;
-    let answer = match (&row.body, row.path.as_str()) {
-        (Some(body), "/") => Some(server.answer_length(body.as_bytes())?),
+    let answer = match (&row.body, row.path.as_str(), row.script.mode()) {
+        (Some(body), "/", "closed") => Some(server.answer_length(body.as_bytes())?),
         _ => None,
     };
     let is_full = |_: &f64| !run.options.is_quick;
     let duration = row.duration.filter(is_full).unwrap_or_else(|| run.options.duration());
     let warmup = row.warmup.filter(is_full).unwrap_or_else(|| run.options.warmup());
-    let mut words = vec![
-        "--connections".to_owned(),
-        row.connections.to_string(),
-        "--duration".to_owned(),
-        duration.to_string(),
-        "--warmup".to_owned(),
-        warmup.to_string(),
-    ];
-    if let Some(body) = &row.body {
-        words.extend(["--body".to_owned(), body.clone()]);
-    }
-    words.extend(row.words.iter().cloned());
-    if let Some(rate) = row.rate {
-        words.extend(["--rate".to_owned(), rate.to_string(), "--seed".to_owned(), run.seed.to_string()]);
-    }
+    let file = row.script.file(Sample {
+        path: &row.path,
+        body: row.body.as_deref(),
+        connections: row.connections,
+        duration,
+        warmup,
+        rate: row.rate,
+        seed: run.seed,
+    });
+    let script = run.log(&row.name).with_extension("json");
+    write_whole(&script, &format!("{file:#}\n"))?;
     let memory = MemoryWatch::begin(server.id());
-    let mut report = generate(run, "load", &server, &row.path, &words)?;
+    // The paths are in the file.
+    let words = ["--scenario".to_owned(), script.to_string_lossy().into_owned()];
+    let mut report = generate(run, "load", &server, "", &words)?;
     let mut memory = memory.finish(warmup + duration);
     if !server.is_alive() {
         return Err(Error::failed("the server ended during the sample"));
@@ -235,8 +234,7 @@ pub(crate) fn generate(
     words: &[String],
 ) -> Result<Value, Error> {
     let mut generator = run.kit.generator();
-    let (url, id) = (server.url(path), server.id().to_string());
-    generator.args([command, "--url", &url, "--pid", &id]).args(words);
+    generator.arg(command).args(server.words(path)).args(["--pid", &server.id().to_string()]).args(words);
     let finished = pinning::on(pinning().load(), || program::finish(&mut generator))??;
     serde_json::from_slice(&finished.output).map_err(|error| {
         Error::failed(format!("oxb-bench: {error}: {}", String::from_utf8_lossy(&finished.errors)))

@@ -64,6 +64,18 @@ pub(crate) struct Load {
     /// The body of a request.
     #[serde(default)]
     pub(crate) send: Option<String>,
+    /// That body as so many bytes, sent piece by piece in the modes of uploads.
+    #[serde(default)]
+    pub(crate) send_bytes: Option<u64>,
+    /// That body as a form of about so many bytes, urlencoded or multipart with a file; the app answers the name in it
+    /// and the size of its text or file.
+    #[serde(default)]
+    pub(crate) urlencoded_of: Option<usize>,
+    #[serde(default)]
+    pub(crate) multipart_of: Option<usize>,
+    /// In the mode `slow-reader`: what the clients ask for that hardly read.
+    #[serde(default)]
+    pub(crate) slow_path: Option<String>,
     /// That body as JSON of so many bytes, which the answer gives back.
     #[serde(default)]
     pub(crate) echo_json_of: Option<usize>,
@@ -86,6 +98,9 @@ pub(crate) struct Load {
     /// The same as a multiple of what a closed loop on the same row reached in the same run.
     #[serde(default)]
     pub(crate) rate_x_capacity: Option<f64>,
+    /// Connections of that closed loop: enough to keep the server busy, too few for it to refuse any.
+    #[serde(default = "sixty_four")]
+    pub(crate) capacity_connections: usize,
     /// Microseconds of computing, as turns counted out on each interpreter, instead of path and body.
     #[serde(default)]
     pub(crate) compute_us: Option<f64>,
@@ -104,7 +119,7 @@ pub(crate) struct Load {
     /// What a server must be able to do for it, by the words of `without` in the catalogue.
     #[serde(default)]
     pub(crate) uses: Vec<String>,
-    /// Parameters of modes that have more: events, subscribers, sizes.
+    /// Keys of the generator's scenario files that the mode reads: events, sizes, speeds.
     #[serde(default)]
     pub(crate) with: toml::Table,
 }
@@ -134,6 +149,9 @@ pub(crate) struct Row {
     pub(crate) build: Option<String>,
     #[serde(default)]
     pub(crate) options: Vec<String>,
+    /// Whether ours listens on a Unix socket.
+    #[serde(default, rename = "unix-socket")]
+    pub(crate) is_on_socket: bool,
     /// Whether the app of ours is one of `benches/peers/apps` and runs with the packages that the peers have.
     #[serde(default, rename = "beside-peers")]
     pub(crate) is_beside_peers: bool,
@@ -206,10 +224,24 @@ impl Load {
         if self.mode == "closed" && (paces > 0 || self.arrivals.is_some()) {
             return Err("a closed loop has neither a rate nor arrivals".to_owned());
         }
-        if matches!(self.mode.as_str(), "open" | "closed")
-            && let Some(key) = self.with.keys().next()
-        {
-            return Err(format!("`with` is for modes that have more parameters: nobody reads `{key}`"));
+        // Those are keys of their own: here one of the two would be overwritten.
+        let own =
+            ["mode", "requests", "connections", "duration", "warmup", "rate", "seed", "arrivals", "refusals"];
+        if let Some(key) = self.with.keys().find(|key| own.contains(&key.as_str())) {
+            return Err(format!("`{key}` is a key of the load itself, not of `with`"));
+        }
+        let bodies = [
+            self.send.is_some(),
+            self.send_bytes.is_some(),
+            self.echo_json_of.is_some(),
+            self.urlencoded_of.is_some(),
+            self.multipart_of.is_some(),
+        ];
+        if bodies.into_iter().filter(|is| *is).count() > 1 {
+            return Err("a request has one body".to_owned());
+        }
+        if let Some(field) = self.headers.iter().find(|field| !field.contains(':')) {
+            return Err(format!("`headers` are `Name: value`, not {field:?}"));
         }
         if let Some(word) = self.uses.iter().find(|word| !USES.contains(&word.as_str())) {
             return Err(format!("`uses` names {word:?}; there are {USES:?}"));
@@ -333,6 +365,7 @@ mod tests {
             ("", "neither"),
             ("[[load]]\n[[load]]\nname = 'b'\n[[row]]\nserver = 'ours'", "name"),
             ("[[load]]\nwith = { connections = 8 }\n[[row]]\nserver = 'ours'", "connections"),
+            ("[[load]]\nheaders = ['x']\n[[row]]\nserver = 'ours'", "headers"),
             ("[[load]]\nmode = 'open'\n[[row]]\nserver = 'ours'", "rate-x-capacity"),
             ("[[load]]\nrate = 5\n[[row]]\nserver = 'ours'", "closed"),
             ("[[load]]\ncompute-us = 5\nbody = 'x'\n[[row]]\nserver = 'ours'", "compute-us"),

@@ -5,8 +5,6 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -14,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use super::address::Address;
 use super::claim::Claim;
 use super::error::{Context, Error};
 
@@ -40,6 +39,8 @@ pub(crate) struct Server {
     /// Where it is run, if not in `benches/apps`.
     folder: Option<PathBuf>,
     variables: Vec<(String, String)>,
+    /// Whether it listens on a Unix socket.
+    is_on_socket: bool,
 }
 
 impl Server {
@@ -53,6 +54,7 @@ impl Server {
             members: None,
             folder: None,
             variables: Vec::new(),
+            is_on_socket: false,
         }
     }
 
@@ -82,6 +84,7 @@ impl Server {
             members: None,
             folder: None,
             variables: Vec::new(),
+            is_on_socket: false,
         }
     }
 
@@ -95,7 +98,23 @@ impl Server {
             members: None,
             folder: Some(target.directory.clone()),
             variables: Vec::new(),
+            is_on_socket: false,
         }
+    }
+
+    /// The same on a Unix socket, for a server of ours.
+    pub(crate) fn on_socket(mut self) -> Self {
+        for (word, instead) in [("--port", "--uds"), ("{port}", "{socket}")] {
+            for place in self.words.iter_mut().filter(|place| *place == word) {
+                *place = instead.into();
+            }
+        }
+        // What names a port has no say any more.
+        if let Some(host) = self.words.iter().position(|word| word == "--host") {
+            self.words.drain(host..host + 2);
+        }
+        self.is_on_socket = true;
+        self
     }
 
     /// The same, run in another folder.
@@ -142,8 +161,8 @@ impl Server {
         self.words.first().map(|word| word.to_string_lossy().into_owned())
     }
 
-    /// The command itself on `port`, with its output going to `log`.
-    pub(crate) fn command(&self, kit: &Kit, port: u16, log: &Path) -> Result<Command, Error> {
+    /// The command itself on that address, with its output going to `log`.
+    pub(crate) fn command(&self, kit: &Kit, address: &Address, log: &Path) -> Result<Command, Error> {
         let doing = || format!("cannot write {}", log.display());
         let output = File::options().create(true).append(true).open(log).context(doing)?;
         let mut command = Command::new(&kit.generator);
@@ -155,7 +174,7 @@ impl Server {
         for word in &self.words {
             // A port may be part of a word, as in `127.0.0.1:{port}`.
             match word.to_str() {
-                Some(text) => command.arg(text.replace("{port}", &port.to_string())),
+                Some(text) => command.arg(address.fill(text)),
                 None => command.arg(word),
             };
         }
@@ -173,14 +192,14 @@ impl Server {
 
     /// Starts it, waits until it listens, and checks who answers.
     pub(crate) fn start(&self, kit: &Kit, log: &Path) -> Result<Running, Error> {
-        let port = free_port()?;
-        let mut command = self.command(kit, port, log)?;
+        let address = if self.is_on_socket { Address::socket() } else { Address::port()? };
+        let mut command = self.command(kit, &address, log)?;
         let child = pinning::on(pinning().servers(), || command.spawn())?
             .context(|| format!("cannot start {}", self.line()))?;
-        let mut running = Running::unchecked(child, port, kit);
+        let mut running = Running::unchecked(child, address, kit);
         running.claim.clone_from(&self.claim);
         let deadline = Instant::now() + START;
-        while TcpStream::connect(running.address()).is_err() {
+        while running.address.connect().is_err() {
             program::check_interrupt()?;
             if let Ok(Some(status)) = running.child.try_wait() {
                 return Err(Error::failed(format!(
@@ -208,15 +227,15 @@ impl Server {
 #[derive(Debug)]
 pub(crate) struct Running {
     child: Child,
-    port: u16,
+    address: Address,
     generator: PathBuf,
     claim: Option<Claim>,
 }
 
 impl Running {
     /// A child that may not listen yet, to be ended like any other.
-    pub(crate) fn unchecked(child: Child, port: u16, kit: &Kit) -> Self {
-        Self { child, port, generator: kit.generator.clone(), claim: None }
+    pub(crate) fn unchecked(child: Child, address: Address, kit: &Kit) -> Self {
+        Self { child, address, generator: kit.generator.clone(), claim: None }
     }
 
     /// Its process.
@@ -226,7 +245,16 @@ impl Running {
 
     /// The address of one of its routes.
     pub(crate) fn url(&self, path: &str) -> String {
-        format!("http://{}{path}", self.address())
+        self.address.url(path)
+    }
+
+    /// What a generator is told of where it is.
+    pub(crate) fn words(&self, path: &str) -> Vec<OsString> {
+        let mut words = vec![OsString::from("--url"), self.url(path).into()];
+        if let Address::Socket(socket) = &self.address {
+            words.extend(["--unix".into(), socket.clone().into_os_string()]);
+        }
+        words
     }
 
     /// Whether its first process still runs.
@@ -236,14 +264,13 @@ impl Running {
 
     /// The body of one GET, on a connection of its own.
     pub(crate) fn get(&self, path: &str) -> Result<Vec<u8>, Error> {
-        get(self.address(), path).context(|| format!("GET {}", self.url(path)))
+        self.address.get(path).context(|| format!("GET {}", self.url(path)))
     }
 
     /// How many bytes the answer to one kept-alive GET of `/` has, head and body.
     pub(crate) fn answer_length(&self, body: &[u8]) -> Result<usize, Error> {
         let read = || -> std::io::Result<usize> {
-            let mut stream = TcpStream::connect(self.address())?;
-            stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+            let mut stream = self.address.connect()?;
             stream.write_all(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")?;
             let (mut answer, mut piece) = (Vec::new(), [0; 1024]);
             while !answer.ends_with(body) {
@@ -255,10 +282,6 @@ impl Running {
             Ok(answer.len())
         };
         read().context(|| format!("GET {}", self.url("/")))
-    }
-
-    fn address(&self) -> SocketAddr {
-        (Ipv4Addr::LOCALHOST, self.port).into()
     }
 
     /// Asks it what it is; an error where that is not what its row claims. Nothing where it cannot say.
@@ -281,6 +304,10 @@ impl Drop for Running {
         stop.process_group(0);
         let _ = stop.args(["stop", "--pid", &id]).stdout(Stdio::null()).status();
         let _ = self.child.wait();
+        if let Address::Socket(path) = &self.address {
+            // A server that ended in order has removed it.
+            let _ = std::fs::remove_file(path);
+        }
     }
 }
 
@@ -297,61 +324,4 @@ pub(crate) fn as_installed(command: &mut Command, kit: &Kit) {
     command
         .env("PYTHONPYCACHEPREFIX", kit.target.join("bench/pycache"))
         .env_remove("PYTHONDONTWRITEBYTECODE");
-}
-
-/// A port nobody listens on at this moment, and that no connection is given as its own.
-///
-/// Whoever waits for a server connects until it listens. On a port that the system hands out to connections, that
-/// attempt can get the very port it connects to: it succeeds with itself, and the server can no longer bind.
-pub(crate) fn free_port() -> Result<u16, Error> {
-    let (low, high) = connection_ports();
-    let start = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let offset = start.map_or(0, |since| since.subsec_nanos()) / 1000 + std::process::id();
-    let candidates: Vec<u16> = (10_000..low).chain(high.saturating_add(1)..u16::MAX).collect();
-    let count = candidates.len().max(1);
-    let mut ports = candidates.iter().cycle().skip(offset as usize % count).take(count);
-    ports
-        .find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, **port)).is_ok())
-        .copied()
-        .ok_or_else(|| Error::failed("no free port outside those that connections are given"))
-}
-
-/// The first and the last port of those that the system gives to connections.
-fn connection_ports() -> (u16, u16) {
-    let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
-    let mut numbers = text.split_ascii_whitespace().flat_map(str::parse);
-    // Where it cannot be asked: what RFC 6335 calls dynamic.
-    (numbers.next().unwrap_or(49152), numbers.next().unwrap_or(u16::MAX))
-}
-
-/// One request of a client that closes afterwards; its body. An error unless the status is 200.
-pub(crate) fn get(address: SocketAddr, path: &str) -> std::io::Result<Vec<u8>> {
-    let mut stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer)?;
-    let end = answer.windows(4).position(|window| window == b"\r\n\r\n");
-    match end {
-        Some(end) if answer.starts_with(b"HTTP/1.1 200") => Ok(answer.split_off(end + 4)),
-        _ => Err(std::io::Error::other(String::from_utf8_lossy(&answer).into_owned())),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_port_to_serve_on_is_none_that_a_connection_may_be_given() {
-        let (low, high) = connection_ports();
-        for _ in 0..100 {
-            let port = free_port().unwrap();
-            assert!(port < low || port > high, "{port} is one of {low}-{high}");
-            assert!(
-                TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err(),
-                "nobody listens, not even itself"
-            );
-        }
-    }
 }

@@ -1,28 +1,21 @@
 //! A scenario that is a table: every load of its file against every row it is for.
 //!
-//! **Invariant:** a row that cannot run is in the result with its state and why, never left out; a rate that is a
-//! multiple of a capacity is one of a capacity that was measured in the same run.
+//! **Invariant:** a row that cannot run is in the result with its state and why, never left out.
 
 use serde_json::{Value, json};
 
+use super::capacity;
 use super::error::Error;
 use super::kit::{Kit, Ours};
 use super::machine::server_cpus;
 use super::options::Options;
-use super::rounds::{Measured, REQUESTS, Row, measure, sample};
+use super::promise;
+use super::rounds::{Measured, REQUESTS, Row, measure};
 use super::run::{Bar, Limit, Missing, Run, ratio};
-use super::scenario::{self, Load, Promise, Scenario};
+use super::scenario::{self, Load, Scenario};
+use super::script::{self, Made, Script};
 use super::server::{Running, Server};
 use super::work::Work;
-
-/// What the load generator can do so far.
-const MODES: &[&str] = &["closed", "open"];
-
-/// An argument of a program has at most 128 KiB on Linux: a longer body is held to its status and framing alone.
-const LONGEST_WORD: usize = 120_000;
-
-/// Connections of the closed loop that tells the capacity of a row; with fewer in an open loop, as many.
-const CAPACITY_CONNECTIONS: usize = 64;
 
 /// How much more than the highest row an upstream must be able to take, so that it is not what is measured.
 const UPSTREAM: f64 = 3.0;
@@ -38,21 +31,21 @@ pub(crate) fn run(name: &str, scenario: &Scenario, options: &Options, kit: &Kit)
     let mut rows = Vec::new();
     for load in &scenario.load {
         let plan = Plan { scenario, load, options, kit, upstream: upstream.as_ref() };
-        rows.extend(plan.upstream_row());
+        rows.extend(plan.upstream_row().map(|row| (row, None)));
         for row in scenario.row.iter().filter(|row| load.kinds.is_empty() || load.kinds.contains(&row.kind)) {
             for planned in plan.rows(row)? {
                 match planned {
-                    Ok(row) => rows.push((row, load.rate_x_capacity)),
+                    Ok(row) => rows.push((row, Some(load))),
                     Err(missing) => run.missing.push(missing),
                 }
             }
         }
     }
-    let rows = with_capacities(&run, rows)?;
+    let rows = capacity::with_capacities(&run, rows)?;
     let measured = measure(&run, rows, options.rounds(scenario.rounds));
-    super::throughput::print_beside(&measured, FLOOR);
+    super::print::print_beside(&measured, FLOOR);
     run.print_missing();
-    let mut bars: Vec<Bar> = scenario.bar.iter().map(|promise| bar(promise, &measured)).collect();
+    let mut bars: Vec<Bar> = scenario.bar.iter().map(|promise| promise::bar(promise, &measured)).collect();
     bars.extend(upstream_bars(&measured));
     bars.extend(answer_lengths(&measured));
     run.finish(&measured, &bars, json!({ "about": scenario.about }))
@@ -82,10 +75,6 @@ impl Plan<'_> {
         if let Some(why) = &row.absent {
             return Ok(vec![self.missing(shown, "absent", why)]);
         }
-        if !MODES.contains(&self.load.mode.as_str()) {
-            let why = format!("the load generator has no mode `{}` yet", self.load.mode);
-            return Ok(vec![self.missing(shown, "not built", &why)]);
-        }
         if self.options.is_quick && !is_quick(row) {
             return Ok(Vec::new());
         }
@@ -106,6 +95,9 @@ impl Plan<'_> {
                 let mut name = super::throughput::named(ours, workers, &event_loop);
                 if let Some(own) = &row.name {
                     name = format!("{own}, {name}");
+                }
+                if row.is_on_socket {
+                    server = server.on_socket();
                 }
                 if row.is_beside_peers {
                     match beside_peers(self.kit, ours) {
@@ -165,13 +157,13 @@ impl Plan<'_> {
     }
 
     /// The upstream under the load of the proxies, to see what it can take.
-    fn upstream_row(&self) -> Option<(Row, Option<f64>)> {
+    fn upstream_row(&self) -> Option<Row> {
         if !self.load.has_upstream {
             return None;
         }
         let name = self.named(UPSTREAM_ROW);
         let row = self.row(name, Server::program(&self.kit.upstream));
-        Some((Row { path: "/echo".to_owned(), ..row }, None))
+        Some(Row { path: "/echo".to_owned(), ..row })
     }
 
     /// A row under this load; a handler of the native app that computes does so for a time on `ours`.
@@ -190,13 +182,12 @@ impl Plan<'_> {
 
     fn row(&self, name: String, server: Server) -> Row {
         let load = self.load;
-        let of_x = load.body_of_x.filter(|count| *count < LONGEST_WORD).map(|count| "x".repeat(count));
         Row {
             path: load.path.clone(),
-            body: of_x.or_else(|| load.echo_json_of.map(json_of)).or_else(|| load.body.clone()),
+            body: made(load).map(|made| made.answer).or_else(|| load.body.clone()),
             connections: self.options.connections(load.connections),
             rate: load.rate,
-            words: words(load),
+            script: told(load),
             duration: load.duration,
             warmup: self.scenario.warmup,
             group: load.name.clone().unwrap_or_default(),
@@ -220,10 +211,11 @@ impl Plan<'_> {
     }
 }
 
-/// JSON of exactly so many bytes.
-fn json_of(bytes: usize) -> String {
-    const FRAME: usize = r#"{"data":""}"#.len();
-    format!(r#"{{"data":"{}"}}"#, "x".repeat(bytes.saturating_sub(FRAME)))
+/// The body that a load asks for by its size.
+fn made(load: &Load) -> Option<Made> {
+    let json = load.echo_json_of.map(script::json_of);
+    let urlencoded = load.urlencoded_of.map(script::urlencoded_of);
+    json.or(urlencoded).or_else(|| load.multipart_of.map(script::multipart_of))
 }
 
 /// The packages of the peers on this interpreter, for an app that ours and they share; and where the app is.
@@ -231,57 +223,6 @@ fn beside_peers(kit: &Kit, ours: &Ours) -> Result<(String, std::path::PathBuf), 
     let peers = ours.peers.as_deref().ok_or_else(|| kit.why_no_peers().to_owned())?;
     let packages = peers.packages("servers").map_err(|absent| absent.why)?;
     Ok((packages.to_string_lossy().into_owned(), peers.catalog().apps_folder()))
-}
-
-/// Gives each row that asks for a multiple of its capacity its rate. The capacity is that of a closed loop, measured
-/// once for rows of one server and path, and without the refusals that an overload may bring.
-fn with_capacities(run: &Run<'_>, rows: Vec<(Row, Option<f64>)>) -> Result<Vec<Row>, Error> {
-    let mut known: Vec<(String, f64)> = Vec::new();
-    let mut all = Vec::new();
-    for (mut row, multiple) in rows {
-        let wanted = multiple.filter(|_| run.options.wants(&row.name));
-        if let Some(multiple) = wanted {
-            let key = format!("{} {}", row.server.line(), row.path);
-            let found = known.iter().find(|(known, _)| *known == key).map(|(_, capacity)| *capacity);
-            let capacity = match found {
-                Some(capacity) => capacity,
-                None => {
-                    let capacity = capacity(run, &row)?;
-                    known.push((key, capacity));
-                    capacity
-                }
-            };
-            row.capacity = Some(capacity);
-            row.rate = Some(capacity * multiple);
-        }
-        all.push(row);
-    }
-    Ok(all)
-}
-
-fn capacity(run: &Run<'_>, row: &Row) -> Result<f64, Error> {
-    let mut words = row.words.clone();
-    for name in ["--allow", "--arrivals"] {
-        while let Some(place) = words.iter().position(|word| word == name) {
-            words.drain(place..place + 2);
-        }
-    }
-    let closed = Row {
-        name: format!("{}, capacity", row.name),
-        connections: row.connections.min(CAPACITY_CONNECTIONS),
-        words,
-        duration: None,
-        ..row.clone()
-    };
-    let report = sample(run, &closed)?;
-    let rate = report.pointer(REQUESTS).and_then(Value::as_f64).filter(|rate| *rate > 0.0);
-    match rate {
-        Some(rate) if report["is_right"] == true => {
-            println!("bench: {}: {rate:.0} req/s", closed.name);
-            Ok(rate)
-        }
-        _ => Err(Error::failed(format!("{} was not measured: {report}", closed.name))),
-    }
 }
 
 /// How far the upstream was from being the limit, for each load that has one.
@@ -365,57 +306,49 @@ fn counts(row: &scenario::Row) -> Vec<usize> {
     counts
 }
 
-/// What the generator is told of the requests.
-fn words(load: &Load) -> Vec<String> {
-    let mut words =
-        vec!["--method".to_owned(), load.method.clone(), "--status".to_owned(), load.status.to_string()];
-    for header in &load.headers {
-        words.extend(["--header".to_owned(), header.clone()]);
+/// What the generator is told of a load.
+fn told(load: &Load) -> Script {
+    let mut script = Script::default();
+    let mut expect = serde_json::Map::new();
+    // What a WebSocket answers is not for the file to say.
+    if load.status != 200 {
+        expect.insert("status".to_owned(), json!(load.status));
     }
-    if let Some(send) = load.send.clone().or_else(|| load.echo_json_of.map(json_of)) {
-        words.extend(["--send".to_owned(), send]);
+    if let Some(count) = load.body_of_x {
+        expect.insert("body_bytes".to_owned(), json!(count));
     }
-    for status in &load.refusals {
-        words.extend(["--allow".to_owned(), status.to_string()]);
+    let made = made(load);
+    let mut headers: Vec<Value> = load
+        .headers
+        .iter()
+        .filter_map(|field| field.split_once(':'))
+        .map(|(name, value)| json!([name.trim(), value.trim()]))
+        .collect();
+    headers.extend(made.as_ref().map(|made| json!(["content-type", made.content_type])));
+    script.request.insert("method".to_owned(), json!(load.method));
+    script.request.insert("headers".to_owned(), json!(headers));
+    if let Some(send) = load.send.clone().or_else(|| made.map(|made| made.body)) {
+        script.request.insert("body".to_owned(), json!(send));
+    }
+    if let Some(bytes) = load.send_bytes {
+        script.request.insert("body_bytes".to_owned(), json!(bytes));
+    }
+    if !expect.is_empty() {
+        script.request.insert("expect".to_owned(), Value::Object(expect));
+    }
+    if let Some(path) = &load.slow_path {
+        script.beside.push(json!({ "path": path, "slow": true }));
+    }
+    script.keys.insert("mode".to_owned(), json!(load.mode));
+    if !load.refusals.is_empty() {
+        script.keys.insert("refusals".to_owned(), json!(load.refusals));
     }
     if let Some(arrivals) = &load.arrivals {
-        words.extend(["--arrivals".to_owned(), arrivals.clone()]);
+        script.keys.insert("arrivals".to_owned(), json!(arrivals));
     }
-    words
-}
-
-fn bar(promise: &Promise, measured: &[Measured]) -> Bar {
-    let of = |pattern: &str| {
-        let row = measured.iter().find(|row| begins(&row.row.name, pattern))?;
-        row.median(&promise.figure)
-    };
-    let own = of(&promise.row);
-    let mut figure = own;
-    if let Some(beside) = &promise.beside {
-        figure = ratio(own, of(beside));
-    }
-    if let Some(above) = &promise.above {
-        figure = own.zip(of(above)).map(|(own, above)| own - above);
-    }
-    let limit = match (promise.at_most, promise.at_least) {
-        (Some(limit), _) => Limit::AtMost(limit),
-        (None, Some(limit)) => Limit::AtLeast(limit),
-        (None, None) => Limit::None,
-    };
-    Bar { what: promise.what.clone(), figure, limit }
-}
-
-/// Whether `name` begins as `pattern` says, in which `*` stands for any text.
-fn begins(name: &str, pattern: &str) -> bool {
-    let mut parts = pattern.split('*');
-    let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else { return false };
-    parts.all(|part| match rest.find(part) {
-        Some(at) => {
-            rest = &rest[at + part.len()..];
-            true
-        }
-        None => false,
-    })
+    let with = serde_json::to_value(&load.with).unwrap_or_default();
+    script.keys.extend(with.as_object().cloned().unwrap_or_default());
+    script
 }
 
 /// A scenario that is on paper only: its rows and why.
@@ -440,27 +373,32 @@ pub(crate) fn not_run(
 mod tests {
     use super::*;
 
+    #[cfg(feature = "load")]
     #[test]
-    fn a_pattern_is_the_beginning_of_a_name_with_any_text_at_its_stars() {
-        let name = "oxbrook 3.13.15, 1 loop(s), asyncio";
-        for (pattern, is_expected) in [
-            ("oxbrook", true),
-            ("oxbrook *, 1 loop(s), asyncio", true),
-            ("oxbrook *, 2 loop(s)", false),
-            ("loop", false),
-            ("*asyncio", true),
-            ("", true),
-        ] {
-            assert_eq!(begins(name, pattern), is_expected, "{pattern}");
-        }
-    }
+    fn the_generator_takes_the_load_of_every_scenario() {
+        use super::super::script::Sample;
+        use crate::load;
 
-    #[test]
-    fn json_has_exactly_the_bytes_that_are_asked_for() {
-        for bytes in [11, 12, 1036, 65_548] {
-            let text = json_of(bytes);
-            assert_eq!(text.len(), bytes);
-            assert!(serde_json::from_str::<Value>(&text).is_ok(), "{text}");
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut count = 0;
+        for name in scenario::names(&root).unwrap() {
+            for load in Scenario::read(&root, &name).unwrap().load {
+                let sample = Sample {
+                    path: &load.path,
+                    body: load.body.as_deref(),
+                    connections: load.connections,
+                    duration: 1.0,
+                    warmup: 0.0,
+                    rate: load.rate.or(load.rate_x_capacity),
+                    seed: 1,
+                };
+                let file = told(&load).file(sample).to_string();
+                let target = load::Target::parse("http://127.0.0.1:9").unwrap();
+                let plan = load::Script::parse(&file).and_then(|script| script.plan(target, None, false));
+                assert!(plan.is_ok(), "{name}, {:?}: {:?}\n{file}", load.name, plan.err());
+                count += 1;
+            }
         }
+        assert!(count > 20, "{count} loads");
     }
 }

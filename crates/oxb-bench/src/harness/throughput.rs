@@ -9,11 +9,9 @@ use super::error::Error;
 use super::kit::{Kit, Ours};
 use super::machine::{cpus, server_cpus};
 use super::options::Options;
-use super::rounds::{
-    CPU, GENERATOR_CORES, GENERATOR_CPU, GROWTH, MEMORY, Measured, P50, P99, PEAK, REFUSED, REFUSED_P99,
-    REQUESTS, Row, SERVER_CORES, measure,
-};
-use super::run::{Bar, Limit, Run, ratio, shown, table};
+use super::print::print_beside;
+use super::rounds::{CPU, GENERATOR_CPU, Measured, REQUESTS, Row, measure};
+use super::run::{Bar, Limit, Run, ratio, shown};
 use super::server::Server;
 use super::work::Work;
 
@@ -191,86 +189,4 @@ fn of(row: Option<&Measured>, figure: &str) -> Option<f64> {
 
 fn figure(sample: &Value, figure: &str) -> Option<f64> {
     sample.pointer(figure)?.as_f64()
-}
-
-/// Tables of a scenario, one for each load; in each, ratios to the row whose name ends in `base`, else to the first.
-pub(crate) fn print_beside(measured: &[Measured], base: &str) {
-    let mut groups: Vec<&str> = Vec::new();
-    for row in measured {
-        if !groups.contains(&row.row.group.as_str()) {
-            groups.push(&row.row.group);
-        }
-    }
-    for group in groups {
-        let rows: Vec<&Measured> = measured.iter().filter(|row| row.row.group == group).collect();
-        print_group(&rows, base);
-    }
-}
-
-fn print_group(measured: &[&Measured], base: &str) {
-    let base = measured.iter().find(|row| row.row.name.ends_with(base)).or(measured.first()).copied();
-    let lines: Vec<Vec<String>> = measured
-        .iter()
-        .map(|row| {
-            let own = Some(*row);
-            let spread =
-                row.range(REQUESTS).map_or("-".to_owned(), |(least, most)| format!("{least:.0} - {most:.0}"));
-            let mut name = row.row.name.clone();
-            if row.is_generator_bound() {
-                name.push_str(" (generator-bound)");
-            }
-            let mib = |figure| shown(of(own, figure).map(|bytes| bytes / 1048576.0), 1);
-            vec![
-                name,
-                shown(of(own, CPU), 2),
-                shown(ratio(of(own, CPU), of(base, CPU)), 2),
-                shown(of(own, REQUESTS), 0),
-                spread,
-                shown(ratio(of(own, REQUESTS), of(base, REQUESTS)), 2),
-                shown(of(own, P50), 3),
-                shown(of(own, P99), 3),
-                mib(MEMORY),
-                mib(PEAK),
-                shown(of(own, SERVER_CORES), 2),
-                shown(of(own, GENERATOR_CORES), 2),
-            ]
-        })
-        .collect();
-    table(
-        &[
-            "target",
-            "CPU us/req",
-            "CPU x base",
-            "req/s",
-            "range",
-            "req/s x base",
-            "p50 ms",
-            "p99 ms",
-            "RSS MiB",
-            "peak MiB",
-            "server cores",
-            "generator cores",
-        ],
-        &lines,
-    );
-    let refusing: Vec<&&Measured> =
-        measured.iter().filter(|row| of(Some(row), REFUSED).is_some_and(|count| count > 0.0)).collect();
-    if refusing.is_empty() {
-        return;
-    }
-    let lines: Vec<Vec<String>> = refusing
-        .iter()
-        .map(|row| {
-            let own = Some(**row);
-            vec![
-                row.row.name.clone(),
-                shown(row.row.rate, 0),
-                shown(of(own, REQUESTS), 0),
-                shown(of(own, REFUSED), 0),
-                shown(of(own, REFUSED_P99), 3),
-                shown(of(own, GROWTH).map(|bytes| bytes / 1e6), 2),
-            ]
-        })
-        .collect();
-    table(&["target", "offered/s", "accepted/s", "refused", "refused p99 ms", "RSS growth MB"], &lines);
 }
