@@ -3,12 +3,11 @@
 //! **Invariant:** a ratio stands beside rows of its own load alone.
 
 use super::rounds::{
-    CPU, GENERATOR_CORES, GROWTH, MEMORY, Measured, P50, P99, PEAK, REFUSED, REFUSED_P99, REQUESTS,
-    SERVER_CORES,
+    CPU, DELIVERIES, GENERATOR_CORES, GROWTH, MEMORY, Measured, P50, P99, PEAK, REFUSED, REFUSED_P99,
+    REQUESTS, SERVER_CORES,
 };
 use super::run::{ratio, shown, table};
 
-const DELIVERIES: &str = "/stream/deliveries_per_second";
 const GAP: &str = "/requests/gap_ms/p50";
 
 /// Tables of a scenario, one for each load; in each, ratios to the row whose name ends in `base`, else to the first.

@@ -58,6 +58,8 @@ pub(crate) const PEAK: &str = "/memory/peak_bytes";
 pub(crate) const GROWTH: &str = "/memory/growth_bytes";
 pub(crate) const REFUSED: &str = "/requests/refused";
 pub(crate) const REFUSED_P99: &str = "/requests/refused_latency_ms/p99";
+/// Events that came to subscribers, a second.
+pub(crate) const DELIVERIES: &str = "/stream/deliveries_per_second";
 pub(crate) const SERVER_CORES: &str = "/server/cores";
 pub(crate) const GENERATOR_CORES: &str = "/generator/cores";
 pub(crate) const GENERATOR_CPU: &str = "/generator/cpu_us_per_request";
@@ -166,12 +168,18 @@ pub(crate) fn measure(run: &Run<'_>, rows: Vec<Row>, rounds: usize) -> Vec<Measu
                 return measured;
             }
             let row = &measured[index].row;
-            let sample = sample(run, row).unwrap_or_else(|error| json!({ "error": error.to_string() }));
-            let rate = sample.pointer(REQUESTS).and_then(Value::as_f64);
-            match (&rate, is_good(&sample)) {
-                (Some(rate), true) => println!("bench: {round} of {rounds}: {}: {rate:.0} req/s", row.name),
-                _ => println!("bench: {round} of {rounds}: {}: REJECTED: {sample}", row.name),
-            }
+            let sample = match sample(run, row) {
+                Err(Error::Interrupted) => return measured,
+                sample => sample.unwrap_or_else(|error| json!({ "error": error.to_string() })),
+            };
+            let figure = |figure: &str| sample.pointer(figure).and_then(Value::as_f64);
+            let said = match (figure(REQUESTS), figure(DELIVERIES)) {
+                _ if !is_good(&sample) => format!("REJECTED: {sample}"),
+                (Some(rate), _) => format!("{rate:.0} req/s"),
+                (None, Some(rate)) => format!("{rate:.0} deliveries/s"),
+                (None, None) => "right".to_owned(),
+            };
+            println!("bench: {round} of {rounds}: {}: {said}", row.name);
             measured[index].samples.push(sample);
         }
     }
