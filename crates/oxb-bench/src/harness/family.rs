@@ -85,12 +85,6 @@ impl Family {
         self.members.len()
     }
 
-    /// The most each of them held so far, summed: what all held at one moment was at most this.
-    pub(crate) fn peak_bytes(&self) -> Option<u64> {
-        let peaks: Vec<u64> = self.members.iter().filter_map(|member| peak(member.id)).collect();
-        (!peaks.is_empty()).then(|| peaks.iter().sum())
-    }
-
     /// An error where a thread may run elsewhere than on `cpus`, where that can be read.
     pub(crate) fn check_affinity(&self, cpus: &[usize]) -> Result<(), Error> {
         let wanted: BTreeSet<usize> = cpus.iter().copied().collect();
@@ -127,11 +121,6 @@ pub(super) fn listed(text: &str) -> BTreeSet<usize> {
 fn stat(id: u32) -> Option<String> {
     let line = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     Some(line.get(line.rfind(')')? + 1..)?.to_owned())
-}
-
-fn peak(id: u32) -> Option<u64> {
-    let text = status(&fs::read_to_string(format!("/proc/{id}/status")).ok()?, "VmHWM:")?;
-    text.strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
 fn status(text: &str, name: &str) -> Option<String> {
@@ -225,7 +214,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_child_that_was_replaced_by_another_is_gone_and_its_peak_is_known_while_it_lives() {
+    fn a_child_that_was_replaced_by_another_is_gone() {
         use std::process::{Command, Stdio};
 
         // Its first child is ended below; it then starts the second.
@@ -241,7 +230,6 @@ mod tests {
         let first = next();
         let family = Family::settled(shell.id()).unwrap();
         assert_eq!((family.count(), family.gone()), (2, Vec::new()));
-        assert!(family.peak_bytes().unwrap() > 0);
         family.check_affinity(&(0..4096).collect::<Vec<_>>()).unwrap();
         assert!(family.check_affinity(&[]).unwrap_err().to_string().contains("may run on"));
         assert!(Command::new("kill").arg(first.to_string()).status().unwrap().success());

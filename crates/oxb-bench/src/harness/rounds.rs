@@ -53,7 +53,7 @@ pub(crate) const P99: &str = "/requests/latency_ms/p99";
 pub(crate) const MEAN: &str = "/requests/latency_ms/mean";
 pub(crate) const MEMORY: &str = "/server/rss_bytes";
 /// The most memory each process of the server held, summed.
-pub(crate) const PEAK: &str = "/memory/peak_bytes";
+pub(crate) const PEAK: &str = "/server/peak_rss_bytes";
 /// How much more it held at the end of a sample than before.
 pub(crate) const GROWTH: &str = "/memory/growth_bytes";
 pub(crate) const REFUSED: &str = "/requests/refused";
@@ -212,7 +212,7 @@ pub(crate) fn sample(run: &Run<'_>, row: &Row) -> Result<Value, Error> {
     // The paths are in the file.
     let words = ["--scenario".to_owned(), script.to_string_lossy().into_owned()];
     let mut report = generate(run, "load", &server, "", &words)?;
-    let mut memory = memory.finish(warmup + duration);
+    let memory = memory.finish(warmup + duration);
     if !server.is_alive() {
         return Err(Error::failed("the server ended during the sample"));
     }
@@ -224,7 +224,6 @@ pub(crate) fn sample(run: &Run<'_>, row: &Row) -> Result<Value, Error> {
     if let Some(cpus) = pinning().servers() {
         after.check_affinity(cpus)?;
     }
-    memory["peak_bytes"] = json!(after.peak_bytes());
     report["memory"] = memory;
     report["processes"] = json!([family.count(), after.count()]);
     // Asked again: an import in mid-run may have turned the GIL on.

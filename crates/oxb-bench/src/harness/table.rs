@@ -369,11 +369,10 @@ pub(crate) fn not_run(
     run.finish(&[], &[], Value::Null)
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "load"))]
 mod tests {
     use super::*;
 
-    #[cfg(feature = "load")]
     #[test]
     fn the_generator_takes_the_load_of_every_scenario() {
         use super::super::script::Sample;
