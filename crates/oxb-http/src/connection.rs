@@ -19,14 +19,14 @@ use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use oxb_core::Micros;
 
 use crate::body::{BodyEnd, Collecting};
 use crate::cors::Stance;
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, Feed};
 use crate::head::{Head, HeadLimits, HeadScan};
 use crate::inflow::Inflow;
 use crate::io_thread;
@@ -89,6 +89,16 @@ struct Handed {
 struct Streaming {
     handed: Handed,
     body: StreamBody,
+    feed: Option<Fed>,
+}
+
+/// What the connection itself reads the body from.
+struct Fed {
+    feed: Feed,
+    /// Wakes this connection when there is more.
+    waker: Waker,
+    /// When something was sent last.
+    since: Micros,
 }
 
 enum Phase {
@@ -173,6 +183,7 @@ impl<T: Transport> Future for Connection<T> {
             // An answer that came back with the deadline is still the answer.
             Phase::Handed(_) if !io_thread::with(|io| io.has_part(this.seat)) => this.is_due(),
             Phase::Discarding(_) => this.close(true),
+            Phase::Streaming(_) => this.feed_is_idle(),
             Phase::Lingering | Phase::Resetting { is_sent: true } => Turn::Close,
             _ => Turn::Again,
         };
@@ -207,7 +218,8 @@ impl<T> Connection<T> {
     fn give_up(&self) {
         let (handed, is_streaming) = match &self.phase {
             Phase::Handed(handed) => (handed, false),
-            Phase::Streaming(streaming) => (&streaming.handed, true),
+            // A feed ends with its connection; no handler reads it.
+            Phase::Streaming(streaming) if streaming.feed.is_none() => (&streaming.handed, true),
             _ => return,
         };
         let exchange = &handed.exchange;

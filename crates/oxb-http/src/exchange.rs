@@ -5,10 +5,14 @@
 //! meant, so that a late one finds nobody. Whether a queued request still runs is settled once, by the one
 //! compare-and-swap of [`Exchange::begin`] and [`Exchange::abandon`].
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
 use bytes::Bytes;
+use futures_core::Stream;
 use oxb_core::LoopId;
 use oxb_core::ReturnQueue;
 
@@ -48,6 +52,7 @@ pub(crate) enum Envelope {
 pub(crate) enum Part {
     Whole(Reply),
     Head(ReplyHead, Option<u64>),
+    Feed(ReplyHead, Feed),
     Chunk(Bytes),
     End,
     Failed,
@@ -242,6 +247,12 @@ impl Responder {
         StreamWriter { exchange: Arc::clone(&self.exchange), back: self.back.clone(), is_ended: false }
     }
 
+    /// Answers with a head now and a body that the I/O thread reads from `feed`, without the service. The client gone,
+    /// or taking nothing for the write timeout, drops the feed.
+    pub fn feed(mut self, head: ReplyHead, feed: Feed) {
+        self.answer(Part::Feed(head, feed));
+    }
+
     fn answer(&mut self, part: Part) {
         self.is_answered = true;
         self.back.push(part);
@@ -253,6 +264,59 @@ impl Drop for Responder {
         if !self.is_answered {
             self.answer(Part::Dropped);
         }
+    }
+}
+
+/// The body of an answer that is read on the I/O thread, piece by piece.
+pub struct Feed {
+    pieces: Pin<Box<dyn Stream<Item = Bytes> + Send>>,
+    /// What is sent when nothing was for this long.
+    pub(crate) idle: Option<(Duration, Bytes)>,
+}
+
+impl Feed {
+    /// A body that ends with `pieces`. It is polled and dropped on an I/O thread, where nothing may block.
+    #[must_use]
+    pub fn new(pieces: impl Stream<Item = Bytes> + Send + 'static) -> Self {
+        Self { pieces: Box::pin(pieces), idle: None }
+    }
+
+    /// Sends `piece` whenever nothing was sent for `after`.
+    #[must_use]
+    pub fn when_idle(self, after: Duration, piece: Bytes) -> Self {
+        Self { idle: Some((after, piece)), ..self }
+    }
+
+    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        self.pieces.as_mut().poll_next(cx)
+    }
+}
+
+impl std::fmt::Debug for Feed {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Feed").field("idle", &self.idle).finish_non_exhaustive()
+    }
+}
+
+/// Wakes the connection that reads a feed: through its I/O thread's queue, so that many cost that thread one wake.
+pub(crate) struct FeedWaker {
+    queue: Arc<ReturnQueue<Envelope>>,
+    token: Token,
+}
+
+impl FeedWaker {
+    pub(crate) fn waker(queue: Arc<ReturnQueue<Envelope>>, token: Token) -> Waker {
+        Waker::from(Arc::new(Self { queue, token }))
+    }
+}
+
+impl Wake for FeedWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.queue.push(Envelope::Nudge(self.token));
     }
 }
 

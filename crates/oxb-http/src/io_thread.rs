@@ -35,6 +35,8 @@ struct Entry {
     serial: u32,
     is_live: bool,
     is_busy: bool,
+    /// Its answer is read from a feed.
+    is_fed: bool,
     waker: Option<Waker>,
     part: Option<Part>,
     more: VecDeque<Part>,
@@ -47,6 +49,7 @@ struct Entry {
 impl Entry {
     fn forget_exchange(&mut self) {
         self.serial = self.serial.wrapping_add(1);
+        self.is_fed = false;
         self.part = None;
         if !self.more.is_empty() {
             self.more = VecDeque::new();
@@ -85,6 +88,7 @@ pub(crate) struct Io {
     next_tick: Option<Micros>,
     busy: usize,
     is_draining: bool,
+    is_closing: bool,
 }
 
 thread_local! {
@@ -129,6 +133,7 @@ pub(crate) fn install(
             next_tick: None,
             busy: 0,
             is_draining: false,
+            is_closing: false,
         });
     });
 }
@@ -139,7 +144,8 @@ pub(crate) async fn write_what_came() {
     // dozens of connections.
     let turns = with(|io| 16 + io.entries.len() / 8);
     for _ in 0..turns {
-        if !with(|io| io.entries.iter().any(|entry| entry.is_live && entry.part.is_some())) {
+        if !with(|io| io.entries.iter().any(|entry| entry.is_live && (entry.part.is_some() || entry.is_fed)))
+        {
             break;
         }
         tokio::task::yield_now().await;
@@ -185,6 +191,7 @@ impl Io {
             serial: 0,
             is_live: true,
             is_busy: false,
+            is_fed: false,
             waker: None,
             part: None,
             more: VecDeque::new(),
@@ -296,6 +303,16 @@ impl Io {
         self.is_draining
     }
 
+    /// The thread ends as soon as what came has been written.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.is_closing
+    }
+
+    /// The answer of `seat` is read from a feed.
+    pub(crate) fn set_fed(&mut self, seat: u32) {
+        self.entries[seat as usize].is_fed = true;
+    }
+
     pub(crate) fn set_accepting(&mut self, accepting: tokio::task::AbortHandle) {
         self.accepting = Some(accepting);
     }
@@ -334,7 +351,15 @@ impl Io {
                         }
                     }
                 }
-                Envelope::Close => self.closed.notify_one(),
+                Envelope::Close => {
+                    self.is_closing = true;
+                    for entry in self.entries.iter().filter(|entry| entry.is_live && entry.is_fed) {
+                        if let Some(waker) = &entry.waker {
+                            waker.wake_by_ref();
+                        }
+                    }
+                    self.closed.notify_one();
+                }
             }
         }
     }

@@ -59,6 +59,7 @@ pub mod server;
 pub mod service;
 mod site;
 mod socket;
+pub mod sse;
 mod streaming;
 mod transport;
 mod wire;

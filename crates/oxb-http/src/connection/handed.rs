@@ -88,6 +88,7 @@ impl<T: Transport> Connection<T> {
                     }
                 }
                 Part::Head(head, declared) => self.begin_stream(asked, &head, declared),
+                Part::Feed(head, feed) => self.begin_feed(asked, &head, feed),
                 Part::Overloaded => self.end_with(asked, &answer::overloaded()),
                 Part::Dropped | Part::Chunk(_) | Part::End | Part::Failed => {
                     self.end_with(asked, &answer::problem(500, Some("handler finished without responding")))

@@ -5,9 +5,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::inflows::settled;
-use super::{Asked, Connection, Phase, Streaming, Turn, persisting};
-use crate::exchange::Part;
+use super::{Asked, Connection, Fed, Phase, Streaming, Turn, persisting};
+use crate::exchange::{Feed, FeedWaker, HIGH_WATER, Part};
 use crate::io_thread::{self, Timed};
+use crate::output::Output;
 use crate::reply::ReplyHead;
 use crate::service::Notice;
 use crate::socket::Broken;
@@ -19,6 +20,8 @@ use crate::wire::{self, BodyWire};
 /// arrive, which is that of one retransmission (RFC 6298 has 200 ms in practice).
 const SENT_LOOK: Duration = Duration::from_millis(20);
 const ARRIVAL: Duration = Duration::from_millis(250);
+/// Pieces of a feed that wait on its connection (api.md 11.6).
+const FEED_PIECES: usize = 64;
 
 impl<T: Transport> Connection<T> {
     pub(super) fn begin_stream(&mut self, asked: Asked, head: &ReplyHead, declared: Option<u64>) -> Turn {
@@ -57,7 +60,45 @@ impl<T: Transport> Connection<T> {
             return Turn::Again;
         };
         handed.asked = asked;
-        self.phase = Phase::Streaming(Box::new(Streaming { handed, body: StreamBody::new(body, declared) }));
+        self.phase = Phase::Streaming(Box::new(Streaming {
+            handed,
+            body: StreamBody::new(body, declared),
+            feed: None,
+        }));
+        Turn::Again
+    }
+
+    /// As [`begin_stream`](Self::begin_stream), and the body comes from `feed`.
+    pub(super) fn begin_feed(&mut self, asked: Asked, head: &ReplyHead, feed: Feed) -> Turn {
+        let turn = self.begin_stream(asked, head, None);
+        if let Phase::Streaming(streaming) = &mut self.phase {
+            let idle = feed.idle.as_ref().map(|(after, _)| *after);
+            let (waker, since) = io_thread::with(|io| {
+                io.set_deadline(self.seat, idle);
+                io.set_fed(self.seat);
+                (FeedWaker::waker(Arc::clone(io.returns()), io.token(self.seat)), io.now())
+            });
+            streaming.feed = Some(Fed { feed, waker, since });
+        }
+        turn
+    }
+
+    /// The deadline of a feed has passed: whatever came meanwhile, something is sent at least that often.
+    pub(super) fn feed_is_idle(&mut self) -> Turn {
+        let Phase::Streaming(streaming) = &mut self.phase else { return Turn::Again };
+        let Some(Fed { feed, since, .. }) = &mut streaming.feed else { return Turn::Again };
+        let Some((after, piece)) = &feed.idle else { return Turn::Again };
+        let now = io_thread::with(|io| io.now());
+        let quiet = Duration::from_micros(now.0.saturating_sub(since.0));
+        let left = after.saturating_sub(quiet);
+        // Where the client takes nothing, another piece would tell it nothing.
+        if left.is_zero() && self.socket.output.is_empty() {
+            *since = now;
+            // A feed declares no length, so a piece always fits.
+            drop(streaming.body.push(piece.clone(), &mut self.socket.output));
+        }
+        let next = if left.is_zero() { *after } else { left };
+        io_thread::with(|io| io.set_deadline(self.seat, Some(next)));
         Turn::Again
     }
 
@@ -75,7 +116,12 @@ impl<T: Transport> Connection<T> {
             let outcome = match part {
                 Part::Chunk(bytes) => streaming.body.push(bytes, &mut self.socket.output),
                 Part::End => streaming.body.end(&mut self.socket.output),
-                Part::Failed | Part::Dropped | Part::Overloaded | Part::Whole(_) | Part::Head(..) => {
+                Part::Failed
+                | Part::Dropped
+                | Part::Overloaded
+                | Part::Whole(_)
+                | Part::Head(..)
+                | Part::Feed(..) => {
                     return self.break_off_stream();
                 }
             };
@@ -85,12 +131,22 @@ impl<T: Transport> Connection<T> {
                 return self.break_off_stream();
             }
         }
+        let mut has_more = false;
+        if let Some(fed) = &mut streaming.feed
+            && !streaming.body.is_ended()
+        {
+            // What the last turns read has to leave first.
+            has_more = !self.socket.output.is_empty()
+                || read_feed(fed, &mut streaming.body, &mut self.socket.output) == Read::UpToHere;
+        }
         let flushed = self.socket.flush(cx);
         let credit = streaming.body.credit(self.socket.output.len());
         let (asked, is_ended) = (streaming.handed.asked, streaming.body.is_ended());
         let ends_by_closing = streaming.body.ends_by_closing();
         let has_inflow = streaming.handed.inflow.is_some();
-        if credit > 0 && streaming.handed.exchange.wrote(credit) {
+        // A feed is read as its pieces leave, and credited by nobody.
+        let is_fed = streaming.feed.is_some();
+        if credit > 0 && !is_fed && streaming.handed.exchange.wrote(credit) {
             let exchange = Arc::clone(&streaming.handed.exchange);
             self.notify(Notice::Room(exchange));
         }
@@ -103,6 +159,7 @@ impl<T: Transport> Connection<T> {
                 let rest = self.end_exchange();
                 return self.after_exchange(asked, rest);
             }
+            Poll::Ready(Ok(())) if has_more => return Turn::Again,
             Poll::Ready(Ok(())) | Poll::Pending => {}
         }
         if has_inflow {
@@ -149,4 +206,39 @@ impl<T: Transport> Connection<T> {
         }
         Turn::Wait
     }
+}
+
+/// How far a feed was read.
+#[derive(PartialEq, Eq)]
+enum Read {
+    /// It has no more for now, and wakes its connection when it has.
+    Whole,
+    /// There may be more, to be read when this has left.
+    UpToHere,
+}
+
+/// Reads what a feed has, as much as may wait on one connection.
+fn read_feed(fed: &mut Fed, body: &mut StreamBody, output: &mut Output) -> Read {
+    if io_thread::with(|io| io.is_closing()) {
+        drop(body.end(output));
+        return Read::Whole;
+    }
+    let cx = &mut Context::from_waker(&fed.waker);
+    for _ in 0..FEED_PIECES {
+        if output.len() >= HIGH_WATER {
+            return Read::UpToHere;
+        }
+        // A feed declares no length, so every piece fits and any end is right.
+        match fed.feed.poll_next(cx) {
+            Poll::Ready(Some(piece)) if piece.is_empty() => continue,
+            Poll::Ready(Some(piece)) => drop(body.push(piece, output)),
+            Poll::Ready(None) => {
+                drop(body.end(output));
+                return Read::Whole;
+            }
+            Poll::Pending => return Read::Whole,
+        }
+        fed.since = io_thread::with(|io| io.now());
+    }
+    Read::UpToHere
 }
