@@ -39,7 +39,7 @@ pub(crate) struct Token {
 pub(crate) enum Envelope {
     /// Part of an answer.
     To(Token, Part),
-    /// The reader of a request's body wants more of it.
+    /// The reader of a request's body wants more of it, or the feed of an answer has more.
     Nudge(Token),
     /// Stop accepting, close idle connections, let the others finish.
     Drain,
