@@ -91,13 +91,13 @@ def test_the_public_names_are_exactly_those_of_this_version() -> None:
 def test_every_option_of_an_app_is_an_attribute_with_its_default() -> None:
     app = App()
     assert (app.title, app.version, app.description, app.debug) == ("Oxbrook", "0.1.0", "", False)
-    assert (app.openapi_url, app.docs_url, app.mcp_url) == ("/openapi.json", None, None)
+    assert (app.openapi_url, app.docs_url, app.mcp_url) == ("/openapi.json", "/docs", None)
     assert (app.workers, app.routes, len(app.state)) == (None, [], 0)
     named = App("Shop", "2", "sells", debug=True)
     assert (named.title, named.version, named.description, named.debug) == ("Shop", "2", "sells", True)
 
 
-@pytest.mark.parametrize("name", ["docs_url", "mcp_url"])
+@pytest.mark.parametrize("name", ["mcp_url"])
 def test_what_is_not_built_yet_is_refused_by_name(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} is not built yet"):
         make(**{name: "/x"})

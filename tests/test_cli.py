@@ -54,6 +54,7 @@ GET     /                 main.index
 POST    /items/{item_id}  main.item   blocking
 GET     /level            main.level  inline
 GET     /openapi.json     oxbrook     built in
+GET     /docs             oxbrook     built in
 """
 
 
@@ -138,6 +139,7 @@ def test_routes_lists_what_is_registered(run: Run, write: Write) -> None:
         {"method": "POST", "path": "/items/{item_id}", "handler": "main.item", "notes": ["blocking"]},
         {"method": "GET", "path": "/level", "handler": "main.level", "notes": ["inline"]},
         {"method": "GET", "path": "/openapi.json", "handler": "oxbrook", "notes": ["built in"]},
+        {"method": "GET", "path": "/docs", "handler": "oxbrook", "notes": ["built in"]},
     ]
 
 

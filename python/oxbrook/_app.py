@@ -32,8 +32,9 @@ ExceptionHandlerT = TypeVar("ExceptionHandlerT", bound=ExceptionHandler)
 class App(Decorators):
     """An application: routes, and the options they share (api.md 1.1).
 
-    `openapi_url` is the path of the OpenAPI document, None for none. `docs_url` and `mcp_url` accept `None`
-    alone until the features behind them are built.
+    `openapi_url` is the path of the OpenAPI document, `docs_url` that of the page that shows it; None for
+    none, and without a document there is no page. `mcp_url` accepts None alone until what is behind it is
+    built.
     `debug=True` lets the text of an exception reach a client. `lifespan(app)` runs once around serving,
     `worker_lifespan(app)` on every loop; each is an async generator function or gives an async context
     manager, and yields a mapping, or nothing, that `request.state` shows.
@@ -45,18 +46,18 @@ class App(Decorators):
         version: str = "0.1.0",
         description: str = "",
         openapi_url: str | None = "/openapi.json",
-        docs_url: None = None,
+        docs_url: str | None = "/docs",
         mcp_url: None = None,
         debug: bool = False,
         lifespan: Hook | None = None,
         worker_lifespan: Hook | None = None,
         cors: CORS | None = None,
     ) -> None:
-        for name, value in (("docs_url", docs_url), ("mcp_url", mcp_url)):
-            if value is not None:
-                raise ValueError(f"{name} is not built yet: only None is accepted")
-        if openapi_url is not None and check_target("GET", openapi_url)[0]:
-            raise ValueError(f"openapi_url cannot hold placeholders: {openapi_url!r}")
+        if mcp_url is not None:
+            raise ValueError("mcp_url is not built yet: only None is accepted")
+        for name, url in (("openapi_url", openapi_url), ("docs_url", docs_url)):
+            if url is not None and check_target("GET", url)[0]:
+                raise ValueError(f"{name} cannot hold placeholders: {url!r}")
         for name, hook in (("lifespan", lifespan), ("worker_lifespan", worker_lifespan)):
             if hook is not None and not callable(hook):
                 raise TypeError(f"{name} must be callable, not {type(hook).__name__}")
@@ -95,8 +96,11 @@ class App(Decorators):
         plain: dict[str, Any] = json.loads(encode_json(document(self, self.routes)))
         return plain
 
-    def _served(self) -> list[Route]:
-        """Return every route a server has, those the app answers by itself included."""
+    def _served(self, has_parts: bool = True) -> list[Route]:
+        """Return every route a server has, those the app answers by itself included.
+
+        `has_parts`: also those of what the documentation page is made of, which nobody asks for by hand.
+        """
         routes = self.routes
         if self.openapi_url is None:
             return routes
@@ -108,9 +112,15 @@ class App(Decorators):
         def openapi() -> Response:
             return Response(text)
 
-        route = built_in("GET", self.openapi_url, openapi)
-        is_taken = any(other.method == "GET" and other.shape == route.shape for other in routes)
-        return routes if is_taken else [*routes, route]
+        own = [built_in("GET", self.openapi_url, openapi)]
+        if self.docs_url is not None:
+            from oxbrook._docs_page import docs_routes
+
+            page, *parts = docs_routes(self, self.docs_url, self.openapi_url)
+            own += [page, *parts] if has_parts else [page]
+        # What the app has at such a place is its own.
+        taken = {other.shape for other in routes if other.method == "GET"}
+        return [*routes, *(route for route in own if route.shape not in taken)]
 
     def per_worker(self, total: int) -> int:
         """Return a loop's share of a total, of the connections of a database for example.

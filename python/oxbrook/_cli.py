@@ -283,7 +283,7 @@ def routes(given: dict[str, Any]) -> int:
     _target.prefer(app_dir(given))
     app = _target.load(given["target"], given["factory"])
     rows = []
-    for route in app._served():
+    for route in app._served(has_parts=False):
         notes = [note for note in ("blocking", "inline") if getattr(route, note) and not route.is_built_in]
         notes += ["streams body"] if route.binding.is_streamed else []
         notes += ["form"] if route.binding.is_form else []
