@@ -57,6 +57,7 @@ def test_the_public_names_are_exactly_those_of_this_version() -> None:
         CORS
         Cookie
         Depends
+        File
         Form
         FormData
         HTML

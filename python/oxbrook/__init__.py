@@ -23,7 +23,7 @@ from oxbrook._depends import Depends
 from oxbrook._errors import HTTPError, RequestValidationError
 from oxbrook._forms import Form, FormData, UploadFile
 from oxbrook._markers import Cookie, Header, Query
-from oxbrook._responses import HTML, Redirect, Reply, Response, Stream
+from oxbrook._responses import HTML, File, Redirect, Reply, Response, Stream
 from oxbrook._router import Router
 from oxbrook._settings_error import SettingsError
 
@@ -39,6 +39,7 @@ __all__ = [
     "BodyStream",
     "Cookie",
     "Depends",
+    "File",
     "Form",
     "FormData",
     "HTTPError",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,6 +21,7 @@ from oxbrook._options import MAX_MESSAGE, ServerOptions
 from oxbrook._router import Router, flattened
 from oxbrook._routing import HandlerT, Route, RouteOptions, RouteTable, built_in, check_target
 from oxbrook._state import State
+from oxbrook._static import Mount, mount
 
 if TYPE_CHECKING:
     from oxbrook._server import ServerHandle
@@ -75,6 +77,7 @@ class App(Decorators):
         self.cors = cors
         self.state = State({})
         self.workers: int | None = None
+        self.mounts: list[Mount] = []
         self._pool = AppPool()
         self._table = RouteTable(self._pool)
         self._middleware: list[Middleware] = []
@@ -119,8 +122,7 @@ class App(Decorators):
             page, *parts = docs_routes(self, self.docs_url, self.openapi_url)
             own += [page, *parts] if has_parts else [page]
         # What the app has at such a place is its own.
-        taken = {other.shape for other in routes if other.method == "GET"}
-        return [*routes, *(route for route in own if route.shape not in taken)]
+        return [*routes, *(route for route in own if not self._table.takes_get(route.shape))]
 
     def per_worker(self, total: int) -> int:
         """Return a loop's share of a total, of the connections of a database for example.
@@ -150,6 +152,31 @@ class App(Decorators):
         """
         for route in flattened(router, prefix, self._pool):
             self._table.add(route)
+
+    def static(
+        self,
+        prefix: str,
+        directory: Path,
+        *,
+        index: str = "index.html",
+        fallback: str | None = None,
+        dotfiles: bool = False,
+        cache_control: str | None = None,
+    ) -> None:
+        """Serve the files of a directory under a prefix, without Python (api.md 10.1).
+
+        `index` stands for its directory, `fallback`, a file inside, for pages that are not there, as browser
+        apps want it; `dotfiles=True` serves names that begin with a dot; `cache_control` is sent
+        with every file.
+
+        Raises: ValueError for a prefix that is neither `/` nor like `/assets`, a directory or fallback that
+            is not there, an index that is no plain name, a line break in `cache_control`, or the place of a
+            `GET` route.
+        """
+        frame = sys._getframe(1)
+        place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        made = mount(self._table, prefix, directory, index, fallback, dotfiles, cache_control, place)
+        self.mounts.append(made)
 
     def middleware(self, fn: MiddlewareT) -> MiddlewareT:
         """Run `async def fn(request, call_next)` around every handler; the first one registered is outermost.

@@ -2,6 +2,7 @@
 
 from asyncio import AbstractEventLoop, Future, Task
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from os import PathLike
 from selectors import SelectorKey
 from typing import Any, ParamSpec, TypeVar, final, overload
 
@@ -17,6 +18,7 @@ __all__ = [
     "CorsRules",
     "Engine",
     "Inlet",
+    "Mount",
     "Outlet",
     "Param",
     "Poll",
@@ -70,6 +72,23 @@ def encode_json(value: object) -> bytes:
     Raises: TypeError naming the type without a JSON form; ValueError for a structure that contains itself or is
         too deep, and for text that UTF-8 cannot carry.
     """
+
+# mount.rs
+
+@final
+class Mount:
+    """A directory under a prefix. Raises ValueError for one that cannot be served."""
+
+    def __new__(
+        cls,
+        prefix: str,
+        directory: str | PathLike[str],
+        *,
+        index: str,
+        fallback: str | None,
+        dotfiles: bool,
+        cache_control: str | None,
+    ) -> Mount: ...
 
 # errors.rs
 
@@ -293,6 +312,8 @@ class Outlet:
 
     def send(self, piece: bytes | str) -> bool:
         """Hand one piece over; True when the source is to wait for `room()` before the next."""
+    def file_end(self) -> str:
+        """How the file that the engine sends ended: `pending`, `sent`, `missing` or `broken`."""
     def room(self) -> Future[None]:
         """A future that is done when there is room again."""
 
@@ -340,6 +361,7 @@ class Engine:
         run_after: Callable[[Request], Coroutine[object, object, None]],
         submit: Callable[[Callable[[], object]], None],
         cors: CorsRules | None = None,
+        mounts: list[Mount] = ...,
     ) -> Engine: ...
     def bind(self) -> tuple[int, int, int] | None:
         """Take the place to listen at; returns what was lowered for want of descriptors: from, to, limit."""

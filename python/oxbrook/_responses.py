@@ -7,6 +7,7 @@ at once; `set_cookie` and `delete_cookie` return a copy.
 """
 
 import copy
+import os
 import re
 from collections.abc import AsyncIterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
@@ -19,6 +20,7 @@ Headers = Mapping[str, str | list[str] | tuple[str, ...]]
 COOKIE_NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 COOKIE_VALUE: Final = re.compile(r'[!#-+\--:<-\[\]-~]*|"[!#-+\--:<-\[\]-~]*"')
 # What would end an attribute, or the whole header.
+CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 ATTRIBUTE_END: Final = re.compile(r"[;\x00-\x08\x0a-\x1f\x7f]")
 # RFC 3986 sections 2.1 to 2.3: neither reserved nor unreserved, nor the sign of what is encoded already.
 NO_URI: Final = re.compile(r"[^!#$%&'()*+,\-./0-9:;=?@A-Z\[\]_a-z~]+")
@@ -187,6 +189,54 @@ class Stream(Headed):
         if not hasattr(type(self.source), "__aiter__"):
             given = type(self.source).__name__
             raise TypeError(f"the source of a Stream is an async iterable of bytes or str, not {given}")
+
+
+@dataclass(frozen=True, slots=True)
+class File(Headed):
+    """An answer with the file at `path`, relative to the working directory; the server reads and sends it.
+
+    Ranges and conditions are heeded for `GET` and `HEAD`. `content_type=None` goes by the extension.
+    `filename` has browsers save it under that name. Nothing there, or no regular file: 404 and a warning on
+    `oxbrook`.
+
+    Raises: TypeError for a `path` that is none; ValueError for a NUL in it, or for a control character or a
+        slash in `filename`.
+    """
+
+    path: str | os.PathLike[str]
+    _: KW_ONLY
+    filename: str | None = None
+    content_type: str | None = None
+    headers: Headers = field(default_factory=dict)
+    # A whole file's; a part, a file that is not there and one that has not changed have their own.
+    status: int = field(default=200, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        path = os.fspath(self.path)
+        if not isinstance(path, str):
+            raise TypeError(f"the path of a File is text or a path object, not {type(path).__name__}")
+        if "\0" in path:
+            raise ValueError(f"the path of a File holds a NUL: {path!r}")
+        if self.filename is not None:
+            headers = {"Content-Disposition": disposition(self.filename), **self.headers}
+            object.__setattr__(self, "headers", headers)
+
+
+def disposition(filename: str) -> str:
+    """The value of `Content-Disposition` that has a file saved under a name (RFC 6266, RFC 8187).
+
+    Raises: ValueError for a control character or a slash.
+    """
+    if not filename or CONTROL.search(filename) or "/" in filename or "\\" in filename:
+        raise ValueError(f"filename is a name without slashes and control characters, not {filename!r}")
+    plain = "".join(one if one.isascii() else "_" for one in filename).replace('"', '\\"')
+    value = f'attachment; filename="{plain}"'
+    if not filename.isascii():
+        from urllib.parse import quote
+
+        # What RFC 8187 calls attr-char, beside letters and digits.
+        value += f"; filename*=UTF-8''{quote(filename, safe='!#$&+-.^_`|~')}"
+    return value
 
 
 def headers_with_cookie(headers: Headers, cookie: str) -> Headers:

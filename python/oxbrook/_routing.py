@@ -147,6 +147,8 @@ class RouteTable:
 
     def __init__(self, pool: AppPool, prefix: str = "") -> None:
         self.routes: list[Route] = []
+        # Shapes that mounts answer for GET: shape, what it belongs to, where that is declared.
+        self.reserved: list[tuple[str, str, str]] = []
         self._pool = pool
         self._prefix = prefix
 
@@ -191,7 +193,26 @@ class RouteTable:
                     f"{route.method} {route.path} conflicts with {other.method} {other.path}, "
                     f"registered at {other.place} ({route.place})"
                 )
+        for shape, owner, declared in self.reserved:
+            if route.method == "GET" and route.shape == shape:
+                raise ValueError(
+                    f"GET {route.path} conflicts with {owner}, declared at {declared} ({route.place})"
+                )
         self.routes.append(route)
+
+    def takes_get(self, shape: str) -> bool:
+        """Whether a `GET` route or a mount has the place of that shape."""
+        is_reserved = any(shape == other for other, _, _ in self.reserved)
+        return is_reserved or any(other.method == "GET" and other.shape == shape for other in self.routes)
+
+    def reserve(self, shapes: Sequence[str], owner: str, place: str) -> None:
+        """Keep the places of a mount, unless a `GET` route or another mount has one."""
+        of_get = (route for route in self.routes if route.method == "GET")
+        taken = [(route.shape, f"GET {route.path}", route.place) for route in of_get]
+        for shape, other, declared in (*taken, *self.reserved):
+            if shape in shapes:
+                raise ValueError(f"{owner} conflicts with {other}, declared at {declared} ({place})")
+        self.reserved.extend((shape, owner, place) for shape in shapes)
 
 
 def check_responses(responses: object) -> None:

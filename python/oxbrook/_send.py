@@ -1,15 +1,20 @@
-"""Sending the body of a `Stream`: the coroutine that the Task of its request goes on with.
+"""Sending the body of a `Stream` or a `File`: the coroutine that the Task of its request goes on with.
 
 Invariant: the source is closed when this ends, however it ends, and is not asked while too much is unsent.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable
-from typing import TYPE_CHECKING
+import logging
+from collections.abc import AsyncIterable, Coroutine
+from typing import TYPE_CHECKING, Final
+
+from oxbrook._responses import File
 
 if TYPE_CHECKING:
     from oxbrook._core import Outlet
+
+LOGGER: Final = logging.getLogger("oxbrook")
 
 
 async def send_stream(source: AsyncIterable[object], outlet: Outlet, declared: int | None) -> None:
@@ -39,3 +44,22 @@ async def send_stream(source: AsyncIterable[object], outlet: Outlet, declared: i
         close = getattr(iterator, "aclose", None)
         if close is not None:
             await close()
+
+
+async def send_file(file: File, outlet: Outlet) -> None:
+    """Wait until the engine has sent a file; say so where there was none (api.md 5.2)."""
+    await outlet.room()
+    end = outlet.file_end()
+    if end == "missing":
+        LOGGER.warning("a File that is not there, or is no regular file: %s", file.path)
+    elif end == "broken":
+        LOGGER.error("a File broke off while it was sent: %s", file.path)
+
+
+def send_body(
+    source: AsyncIterable[object] | File, outlet: Outlet, declared: int | None
+) -> Coroutine[object, object, None]:
+    """Return the coroutine that sends the body of a `Stream` or sees a `File` sent."""
+    if isinstance(source, File):
+        return send_file(source, outlet)
+    return send_stream(source, outlet, declared)

@@ -24,7 +24,7 @@ from oxbrook._compose import Surroundings, compose
 from oxbrook._lifespan import ProcessLifespan
 from oxbrook._loops import WorkerLoop
 from oxbrook._options import ServerOptions, loop_name
-from oxbrook._send import send_stream
+from oxbrook._send import send_body
 from oxbrook._state import State
 from oxbrook._workers import default_io_threads, default_workers, gil_enabled
 
@@ -116,9 +116,10 @@ class ServerHandle:
             is_debug=self._app.debug,
             answer=_errors.answer,
             log_stream=log_stream,
-            send_stream=send_stream,
+            send_stream=send_body,
             run_after=after_runner(pool),
             submit=pool.submit,
+            mounts=[mount.core for mount in app.mounts],
             cors=None if app.cors is None else app.cors._rules,
         )
         with self._lifespan():

@@ -9,6 +9,7 @@
 
 mod answers;
 mod bodies;
+mod files;
 mod handed;
 mod heads;
 mod inflows;
@@ -26,7 +27,7 @@ use oxb_core::Micros;
 
 use crate::body::{BodyEnd, Collecting};
 use crate::cors::Stance;
-use crate::exchange::{Exchange, Feed};
+use crate::exchange::{Exchange, Feed, FileEnd};
 use crate::head::{Head, HeadLimits, HeadScan};
 use crate::inflow::Inflow;
 use crate::io_thread;
@@ -83,6 +84,8 @@ struct Handed {
     reserved: u64,
     /// The body, where it flows.
     inflow: Option<Box<Inflow>>,
+    /// The service answered with a file, and waits for its end: how it would end now.
+    file: Option<FileEnd>,
 }
 
 /// An answer whose body comes piece by piece.
@@ -90,6 +93,8 @@ struct Streaming {
     handed: Handed,
     body: StreamBody,
     feed: Option<Fed>,
+    /// Where the pieces come from, if not from the service.
+    file: Option<files::Reading>,
 }
 
 /// What the connection itself reads the body from.
@@ -183,7 +188,7 @@ impl<T: Transport> Future for Connection<T> {
             // An answer that came back with the deadline is still the answer.
             Phase::Handed(_) if !io_thread::with(|io| io.has_part(this.seat)) => this.is_due(),
             Phase::Discarding(_) => this.close(true),
-            Phase::Streaming(_) => this.feed_is_idle(),
+            Phase::Streaming(_) => this.stream_is_due(),
             Phase::Lingering | Phase::Resetting { is_sent: true } => Turn::Close,
             _ => Turn::Again,
         };
@@ -217,7 +222,7 @@ impl<T> Connection<T> {
     /// its route says otherwise; then it runs on, and only a source of its answer is told that nobody reads it.
     fn give_up(&self) {
         let (handed, is_streaming) = match &self.phase {
-            Phase::Handed(handed) => (handed, false),
+            Phase::Handed(handed) => (handed, handed.file.is_some()),
             // A feed ends with its connection; no handler reads it.
             Phase::Streaming(streaming) if streaming.feed.is_none() => (&streaming.handed, true),
             _ => return,

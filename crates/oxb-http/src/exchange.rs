@@ -16,6 +16,7 @@ use futures_core::Stream;
 use oxb_core::LoopId;
 use oxb_core::ReturnQueue;
 
+use crate::files::{FileAnswer, FileReply};
 use crate::reply::{Reply, ReplyHead};
 
 /// A stream's source is not asked for more while over this many of its bytes are unsent (api.md 5.2).
@@ -53,6 +54,10 @@ pub(crate) enum Part {
     Whole(Reply),
     Head(ReplyHead, Option<u64>),
     Feed(ReplyHead, Feed),
+    /// A file that a handler named.
+    Open(Box<FileReply>),
+    /// An answer with a file, made where a disk was waited for.
+    File(Box<FileAnswer>),
     Chunk(Bytes),
     End,
     Failed,
@@ -69,6 +74,21 @@ pub struct Exchange {
     unsent: AtomicUsize,
     wants_room: AtomicBool,
     is_detached: AtomicBool,
+    file_end: AtomicU8,
+}
+
+/// How the sending of a file that a handler named ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum FileEnd {
+    /// Not yet.
+    Pending,
+    /// Its answer has left.
+    Sent,
+    /// Nothing was there to send.
+    Missing,
+    /// It broke off, or there was another answer in its place.
+    Broken,
 }
 
 impl Exchange {
@@ -80,6 +100,7 @@ impl Exchange {
             unsent: AtomicUsize::new(0),
             wants_room: AtomicBool::new(false),
             is_detached: AtomicBool::new(false),
+            file_end: AtomicU8::new(FileEnd::Pending as u8),
         }
     }
 
@@ -114,6 +135,23 @@ impl Exchange {
     pub fn is_abandoned(&self) -> bool {
         // Acquire: pairs with the swap in `abandon`; what the connection did before is seen.
         self.state.load(Ordering::Acquire) == ABANDONED
+    }
+
+    /// How the file that this request was answered with ended; told by [`crate::service::Notice::Room`].
+    #[must_use]
+    pub fn file_end(&self) -> FileEnd {
+        // Acquire: pairs with `end_file`, though the notice that follows it orders them already.
+        match self.file_end.load(Ordering::Acquire) {
+            end if end == FileEnd::Sent as u8 => FileEnd::Sent,
+            end if end == FileEnd::Missing as u8 => FileEnd::Missing,
+            end if end == FileEnd::Broken as u8 => FileEnd::Broken,
+            _ => FileEnd::Pending,
+        }
+    }
+
+    pub(crate) fn end_file(&self, end: FileEnd) {
+        // Release: pairs with `file_end`.
+        self.file_end.store(end as u8, Ordering::Release);
     }
 
     /// Bytes of a streamed answer that the socket has not taken yet.
@@ -251,6 +289,22 @@ impl Responder {
     /// or taking nothing for the write timeout, drops the feed.
     pub fn feed(mut self, head: ReplyHead, feed: Feed) {
         self.answer(Part::Feed(head, feed));
+    }
+
+    /// Answers with a file. Its end is told by [`crate::service::Notice::Room`], and [`Exchange::file_end`] says how;
+    /// or by [`crate::service::Notice::Abandoned`] when its client left.
+    pub fn file(mut self, reply: FileReply) -> Arc<Exchange> {
+        self.answer(Part::Open(Box::new(reply)));
+        Arc::clone(&self.exchange)
+    }
+
+    pub(crate) fn made(mut self, answer: FileAnswer) {
+        self.answer(Part::File(Box::new(answer)));
+    }
+
+    /// The next piece of a file; none, or an empty one, when it ended too soon.
+    pub(crate) fn piece(mut self, bytes: Option<Bytes>) {
+        self.answer(bytes.filter(|bytes| !bytes.is_empty()).map_or(Part::Failed, Part::Chunk));
     }
 
     fn answer(&mut self, part: Part) {

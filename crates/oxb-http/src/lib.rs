@@ -33,6 +33,7 @@
 mod calendar;
 pub mod chunked;
 pub mod cors;
+pub mod files;
 pub mod form;
 pub mod head;
 pub mod http_date;

@@ -6,12 +6,13 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::budget::Budget;
+use crate::files::Mount;
 use crate::options::ServerOptions;
 use crate::router::{RouteId, Router};
 use crate::service::Service;
 
 /// What a route says beyond its path.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct RouteOptions {
     /// Bytes in a body of this route; `None`: the server's limit.
     pub max_body: Option<u64>,
@@ -21,11 +22,18 @@ pub struct RouteOptions {
     ///
     /// [`BodyReader`]: crate::inflow::BodyReader
     pub streams_body: bool,
+    /// The files that answer it in place of the service.
+    pub mount: Option<Arc<Mount>>,
+}
+
+impl RouteOptions {
+    const DEFAULT: Self =
+        Self { max_body: None, cancel_on_disconnect: true, streams_body: false, mount: None };
 }
 
 impl Default for RouteOptions {
     fn default() -> Self {
-        Self { max_body: None, cancel_on_disconnect: true, streams_body: false }
+        Self::DEFAULT
     }
 }
 
@@ -62,8 +70,12 @@ impl Site {
         }
     }
 
-    pub(crate) fn route_options(&self, route: RouteId) -> RouteOptions {
-        self.route_options.get(route.index()).copied().unwrap_or_default()
+    pub(crate) fn route_options(&self, route: RouteId) -> &RouteOptions {
+        self.route_options.get(route.index()).unwrap_or(&RouteOptions::DEFAULT)
+    }
+
+    pub(crate) fn mount(&self, route: RouteId) -> Option<Arc<Mount>> {
+        self.route_options(route).mount.clone()
     }
 
     pub(crate) fn max_body(&self, route: RouteId) -> u64 {

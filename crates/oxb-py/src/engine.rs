@@ -23,6 +23,7 @@ use crate::allocator;
 use crate::bridge::Bridge;
 use crate::cors::CorsRules;
 use crate::errors;
+use crate::mount::PyMount;
 use crate::route::Route;
 use crate::worker::Worker;
 use crate::worker::job::Loops;
@@ -102,6 +103,7 @@ pub(crate) struct Engine {
     loops: Arc<Loops>,
     site: Arc<Site>,
     routes: Vec<Py<Route>>,
+    mounts: Vec<Py<PyMount>>,
     options: Options,
     io_threads: usize,
     cors: Option<Arc<Cors>>,
@@ -125,6 +127,12 @@ impl Engine {
                 .map_err(|error| errors::route_error(&error))?;
             options.push(route.options());
         }
+        for mount in &self.mounts {
+            let mount = mount.get().mount();
+            let count = mount.add_to(&mut router).map_err(|error| errors::route_error(&error))?;
+            let own = RouteOptions { mount: Some(Arc::clone(mount)), ..RouteOptions::default() };
+            options.extend(std::iter::repeat_n(own, count));
+        }
         Ok((router.build(), options))
     }
 }
@@ -137,7 +145,7 @@ impl Engine {
     #[new]
     #[pyo3(signature = (
         routes, options, *, loop_count, io_threads, app, is_debug, answer, log_stream, send_stream, run_after,
-        submit, cors=None
+        submit, cors=None, mounts=Vec::new()
     ))]
     #[expect(clippy::too_many_arguments, reason = "keywords of a Python constructor")]
     fn new(
@@ -154,6 +162,7 @@ impl Engine {
         run_after: Py<PyAny>,
         submit: Py<PyAny>,
         cors: Option<PyRef<'_, CorsRules>>,
+        mounts: Vec<Py<PyMount>>,
     ) -> PyResult<Self> {
         allocator::give_large_buffers_back();
         let plans = routes.iter().map(|route| route.get().plan(py).map(Arc::new));
@@ -181,6 +190,7 @@ impl Engine {
             loops: Arc::new(loops),
             site: Arc::new(site),
             routes,
+            mounts,
             options,
             io_threads,
             cors: cors.map(|rules| rules.cors()),

@@ -4,6 +4,7 @@
 
 use oxb_core::LoopSetError;
 use oxb_http::cors::CorsError;
+use oxb_http::files::MountError;
 use oxb_http::form::FormError;
 use oxb_http::listener::BindError;
 use oxb_http::problem;
@@ -57,6 +58,17 @@ pub(crate) fn cors_error(error: &CorsError) -> PyErr {
         CorsError::NoOrigin | CorsError::Origin(_) | CorsError::AnyWithCredentials | CorsError::Token(..) => {
             PyValueError::new_err(error.to_string())
         }
+    }
+}
+
+/// What a mount that cannot be raises (api.md 10.1).
+pub(crate) fn mount_error(error: &MountError) -> PyErr {
+    match error {
+        MountError::Prefix(_)
+        | MountError::Directory(_)
+        | MountError::Index(_)
+        | MountError::Fallback(..)
+        | MountError::CacheControl(_) => PyValueError::new_err(error.to_string()),
     }
 }
 

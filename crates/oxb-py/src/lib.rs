@@ -14,6 +14,7 @@ mod errors;
 mod form;
 mod generator;
 mod json;
+mod mount;
 mod paths;
 mod probe;
 mod reply;
@@ -34,6 +35,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     form::register(module)?;
     generator::register(module)?;
     json::register(module)?;
+    mount::register(module)?;
     paths::register(module)?;
     probe::register(module)?;
     reply::register(module)?;

@@ -14,6 +14,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyMapping, PyMemoryView, PyString, PyTuple, PyType};
 use std::borrow::Cow;
+use std::path::PathBuf;
 
 use crate::{errors, json};
 
@@ -41,6 +42,15 @@ pub(crate) enum Outcome {
         source: Py<PyAny>,
         /// The `Content-Length` among its headers.
         declared: Option<u64>,
+    },
+    /// A file that the engine sends.
+    File {
+        /// Where it is.
+        path: PathBuf,
+        /// Status and fields beside those of the file itself.
+        head: ReplyHead,
+        /// What the handler returned.
+        file: Py<PyAny>,
     },
 }
 
@@ -80,6 +90,10 @@ fn by_class(py: Python<'_>, value: &Bound<'_, PyAny>, route_status: u16) -> PyRe
         response(value)
     } else if value.is_instance(classes.stream.bind(py))? {
         stream(value)
+    } else if value.is_instance(classes.file.bind(py))? {
+        let path = value.getattr(intern!(py, "path"))?.extract()?;
+        let (head, _) = head_of(value)?;
+        Ok(Outcome::File { path, head, file: value.clone().unbind() })
     } else if value.is_instance(classes.reply.bind(py))? {
         reply(py, value, route_status)
     } else if let Some(body) = body_of(value)? {
@@ -105,6 +119,7 @@ fn reply(py: Python<'_>, value: &Bound<'_, PyAny>, route_status: u16) -> PyResul
     }
     let head = match &mut outcome {
         Outcome::Whole(reply) => &mut reply.head,
+        Outcome::File { head, .. } => head,
         Outcome::Stream { head, declared, .. } => {
             *declared = length.or(*declared);
             head
@@ -125,6 +140,7 @@ fn reply(py: Python<'_>, value: &Bound<'_, PyAny>, route_status: u16) -> PyResul
 struct Classes {
     response: Py<PyType>,
     stream: Py<PyType>,
+    file: Py<PyType>,
     reply: Py<PyType>,
 }
 
@@ -136,6 +152,7 @@ impl Classes {
             Ok(Self {
                 response: module.getattr("Response")?.cast_into()?.unbind(),
                 stream: module.getattr("Stream")?.cast_into()?.unbind(),
+                file: module.getattr("File")?.cast_into()?.unbind(),
                 reply: module.getattr("Reply")?.cast_into()?.unbind(),
             })
         })

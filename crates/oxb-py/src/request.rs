@@ -9,6 +9,7 @@ mod made;
 mod progress;
 
 use bytes::Bytes;
+use oxb_http::head::Head;
 use oxb_http::request::Request;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::gc::{PyTraverseError, PyVisit};
@@ -96,6 +97,14 @@ impl PyRequest {
     /// How far its answer is.
     pub(crate) fn progress(&self) -> &Progress {
         &self.progress
+    }
+
+    /// The head as it came; `None` for a request made by hand.
+    pub(crate) fn head(&self) -> Option<&Head> {
+        match &self.source {
+            Source::Wire(request) => Some(request.head()),
+            Source::Made(_) => None,
+        }
     }
 
     fn method_str(&self) -> &str {

@@ -202,6 +202,7 @@ impl Route {
             max_body: self.max_body,
             cancel_on_disconnect: self.cancel_on_disconnect,
             streams_body: self.streams_body,
+            mount: None,
         }
     }
 

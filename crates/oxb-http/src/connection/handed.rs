@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -17,6 +18,7 @@ use crate::params::Value;
 use crate::reply::BadHead;
 use crate::request::Request;
 use crate::router::RouteId;
+use crate::service::Notice;
 use crate::transport::Transport;
 use crate::wire;
 
@@ -39,36 +41,48 @@ impl<T: Transport> Connection<T> {
             queue_timeout.is_some_and(|queue| request_timeout.is_none_or(|request| queue < request));
         let deadline = if is_queue_deadline { queue_timeout } else { request_timeout };
         let wants_ticks = site.service.wants_ticks();
-        let exchange = Arc::new(Exchange::new());
-        let (queue, token) = io_thread::with(|io| {
+        let exchange = self.begin_exchange(deadline, wants_ticks);
+        let responder = self.responder(Arc::clone(&exchange));
+        let reader = inflow.as_ref().map(|inflow| {
+            let back =
+                io_thread::with(|io| WayBack { queue: Arc::clone(io.returns()), token: io.token(self.seat) });
+            Box::new(inflow.reader(Arc::clone(&exchange), back))
+        });
+        let handed = Handed {
+            exchange,
+            asked,
+            cancel_on_disconnect: site.route_options(route).cancel_on_disconnect,
+            is_queue_deadline,
+            reserved,
+            inflow,
+            file: None,
+        };
+        self.phase = Phase::Handed(handed);
+        let request = Request { head, route, values, body, peer: self.peer, reader };
+        // A service that panics has dropped the responder on the way, which answers 500.
+        if catch_unwind(AssertUnwindSafe(|| site.service.call(request, responder))).is_err() {
+            tracing::error!("a service panicked while taking a request");
+        }
+        Turn::Again
+    }
+
+    /// What a request that is not answered at once and its answer have in common.
+    pub(super) fn begin_exchange(&self, deadline: Option<Duration>, wants_ticks: bool) -> Arc<Exchange> {
+        io_thread::with(|io| {
             io.wait_for(self.seat, Timed::Nothing);
             io.set_busy(self.seat, true);
             io.set_deadline(self.seat, deadline);
             if wants_ticks {
                 io.want_ticks();
             }
-            (Arc::clone(io.returns()), io.token(self.seat))
         });
-        let handed = Handed {
-            exchange: Arc::clone(&exchange),
-            asked,
-            cancel_on_disconnect: site.route_options(route).cancel_on_disconnect,
-            is_queue_deadline,
-            reserved,
-            inflow,
-        };
-        let reader = handed.inflow.as_ref().map(|inflow| {
-            let back = WayBack { queue: Arc::clone(&queue), token };
-            Box::new(inflow.reader(Arc::clone(&exchange), back))
-        });
-        self.phase = Phase::Handed(handed);
-        let request = Request { head, route, values, body, peer: self.peer, reader };
-        let responder = Responder::new(exchange, queue, token);
-        // A service that panics has dropped the responder on the way, which answers 500.
-        if catch_unwind(AssertUnwindSafe(|| site.service.call(request, responder))).is_err() {
-            tracing::error!("a service panicked while taking a request");
-        }
-        Turn::Again
+        Arc::new(Exchange::new())
+    }
+
+    /// The way back to the exchange that is going on.
+    pub(super) fn responder(&self, exchange: Arc<Exchange>) -> Responder {
+        let (queue, token) = io_thread::with(|io| (Arc::clone(io.returns()), io.token(self.seat)));
+        Responder::new(exchange, queue, token)
     }
 
     pub(super) fn turn_handed(&mut self, cx: &mut Context<'_>) -> Turn {
@@ -89,6 +103,8 @@ impl<T: Transport> Connection<T> {
                 }
                 Part::Head(head, declared) => self.begin_stream(asked, &head, declared),
                 Part::Feed(head, feed) => self.begin_feed(asked, &head, feed),
+                Part::Open(reply) => self.open_file(asked, reply),
+                Part::File(answer) => self.send_file(asked, *answer),
                 Part::Overloaded => self.end_with(asked, &answer::overloaded()),
                 Part::Dropped | Part::Chunk(_) | Part::End | Part::Failed => {
                     self.end_with(asked, &answer::problem(500, Some("handler finished without responding")))
@@ -155,12 +171,17 @@ impl<T: Transport> Connection<T> {
     /// Returns what is left of the request's body on the connection.
     pub(super) fn end_exchange(&mut self) -> Rest {
         let rest = self.end_inflow();
-        let reserved = match &mut self.phase {
-            Phase::Handed(handed) => &mut handed.reserved,
-            Phase::Streaming(streaming) => &mut streaming.handed.reserved,
+        let handed = match &mut self.phase {
+            Phase::Handed(handed) => handed,
+            Phase::Streaming(streaming) => &mut streaming.handed,
             _ => return rest,
         };
-        self.site.budget.give_back(std::mem::take(reserved));
+        self.site.budget.give_back(std::mem::take(&mut handed.reserved));
+        if let Some(end) = handed.file.take() {
+            handed.exchange.end_file(end);
+            let exchange = Arc::clone(&handed.exchange);
+            self.notify(Notice::Room(exchange));
+        }
         io_thread::with(|io| io.end_exchange(self.seat));
         rest
     }

@@ -88,6 +88,9 @@ impl<T: Transport> Connection<T> {
             }
             Found::NotFound => return self.refuse(&head, asked, &answer::problem(404, None)),
         };
+        if let Some(mount) = self.site.mount(route) {
+            return self.serve_mount(&head, asked, &mount);
+        }
         let Some(end) = BodyEnd::new(framing.body) else {
             return self.hand_over(head, route, values, asked, Bytes::new(), 0, None);
         };

@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::inflows::settled;
-use super::{Asked, Connection, Fed, Phase, Streaming, Turn, persisting};
+use super::{Asked, Connection, Fed, FileEnd, Phase, Streaming, Turn, files, persisting};
 use crate::exchange::{Feed, FeedWaker, HIGH_WATER, Part};
 use crate::io_thread::{self, Timed};
 use crate::output::Output;
@@ -64,6 +64,7 @@ impl<T: Transport> Connection<T> {
             handed,
             body: StreamBody::new(body, declared),
             feed: None,
+            file: None,
         }));
         Turn::Again
     }
@@ -83,8 +84,17 @@ impl<T: Transport> Connection<T> {
         turn
     }
 
+    /// The deadline of a feed has passed, or of a disk.
+    pub(super) fn stream_is_due(&mut self) -> Turn {
+        let has_part = io_thread::with(|io| io.has_part(self.seat));
+        match &self.phase {
+            Phase::Streaming(streaming) if streaming.file.is_some() && !has_part => self.break_off_stream(),
+            _ => self.feed_is_idle(),
+        }
+    }
+
     /// The deadline of a feed has passed: whatever came meanwhile, something is sent at least that often.
-    pub(super) fn feed_is_idle(&mut self) -> Turn {
+    fn feed_is_idle(&mut self) -> Turn {
         let Phase::Streaming(streaming) = &mut self.phase else { return Turn::Again };
         let Some(Fed { feed, since, .. }) = &mut streaming.feed else { return Turn::Again };
         let Some((after, piece)) = &feed.idle else { return Turn::Again };
@@ -114,14 +124,22 @@ impl<T: Transport> Connection<T> {
         let Phase::Streaming(streaming) = &mut self.phase else { return Turn::Again };
         while let Some(part) = io_thread::with(|io| io.take_part(self.seat)) {
             let outcome = match part {
-                Part::Chunk(bytes) => streaming.body.push(bytes, &mut self.socket.output),
+                Part::Chunk(bytes) => {
+                    if let Some(file) = &mut streaming.file {
+                        file.took(bytes.len());
+                        io_thread::with(|io| io.set_deadline(self.seat, None));
+                    }
+                    streaming.body.push(bytes, &mut self.socket.output)
+                }
                 Part::End => streaming.body.end(&mut self.socket.output),
                 Part::Failed
                 | Part::Dropped
                 | Part::Overloaded
                 | Part::Whole(_)
                 | Part::Head(..)
-                | Part::Feed(..) => {
+                | Part::Feed(..)
+                | Part::Open(_)
+                | Part::File(_) => {
                     return self.break_off_stream();
                 }
             };
@@ -140,13 +158,23 @@ impl<T: Transport> Connection<T> {
                 || read_feed(fed, &mut streaming.body, &mut self.socket.output) == Read::UpToHere;
         }
         let flushed = self.socket.flush(cx);
+        if !self.read_on(cx) {
+            tracing::error!("a file got shorter while it was sent");
+            return self.break_off_stream();
+        }
+        let Phase::Streaming(streaming) = &mut self.phase else { return Turn::Again };
+        if streaming.file.as_ref().is_some_and(files::Reading::is_done) && !streaming.body.is_ended() {
+            // The length is that of the head, so this cannot fail; what is left in the output is flushed next.
+            drop(streaming.body.end(&mut self.socket.output));
+            return Turn::Again;
+        }
         let credit = streaming.body.credit(self.socket.output.len());
         let (asked, is_ended) = (streaming.handed.asked, streaming.body.is_ended());
         let ends_by_closing = streaming.body.ends_by_closing();
         let has_inflow = streaming.handed.inflow.is_some();
-        // A feed is read as its pieces leave, and credited by nobody.
-        let is_fed = streaming.feed.is_some();
-        if credit > 0 && !is_fed && streaming.handed.exchange.wrote(credit) {
+        // A feed is read as its pieces leave, as is a file, and credited by nobody.
+        let is_own = streaming.feed.is_some() || streaming.file.is_some();
+        if credit > 0 && !is_own && streaming.handed.exchange.wrote(credit) {
             let exchange = Arc::clone(&streaming.handed.exchange);
             self.notify(Notice::Room(exchange));
         }
@@ -156,7 +184,7 @@ impl<T: Transport> Connection<T> {
                 if ends_by_closing {
                     self.socket.end_in_reset(false);
                 }
-                let rest = self.end_exchange();
+                let rest = self.file_ends(FileEnd::Sent);
                 return self.after_exchange(asked, rest);
             }
             Poll::Ready(Ok(())) if has_more => return Turn::Again,

@@ -233,7 +233,7 @@ pub(crate) fn routes() -> (Router, Vec<RouteOptions>) {
     }
     add("POST", "/small", vec![], RouteOptions { max_body: Some(SMALL), ..RouteOptions::default() });
     let flows = RouteOptions { streams_body: true, ..RouteOptions::default() };
-    add("POST", "/flow", vec![], flows);
+    add("POST", "/flow", vec![], flows.clone());
     add("POST", "/flow/small", vec![], RouteOptions { max_body: Some(SMALL), ..flows });
     add("GET", "/stubborn", vec![], RouteOptions { cancel_on_disconnect: false, ..RouteOptions::default() });
     for method in ["GET", "POST"] {

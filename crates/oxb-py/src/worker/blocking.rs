@@ -120,7 +120,7 @@ impl BlockingCall {
                 let answer = Answer::Sent(owed.reply_and_hold(reply));
                 self.go_on(py, Onward { held: Held { plan, asked, context, answer }, stream: None });
             }
-            Ok(outcome @ Outcome::Stream { .. }) => {
+            Ok(outcome @ (Outcome::Stream { .. } | Outcome::File { .. })) => {
                 let held = Held { plan, asked, context, answer: Answer::Owed(owed) };
                 self.go_on(py, Onward { held, stream: Some(outcome) });
             }

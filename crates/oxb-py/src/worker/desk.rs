@@ -378,7 +378,7 @@ pub(super) fn fail(
         let response = site.answer.bind(py).call1((error.into_value(py), request, site.is_debug))?;
         match to_reply(py, &response, plan.status)? {
             Outcome::Whole(reply) => Ok(Some(reply)),
-            Outcome::Stream { .. } => Ok(None),
+            Outcome::Stream { .. } | Outcome::File { .. } => Ok(None),
         }
     });
     match reply {

@@ -4,6 +4,7 @@
 //! names made once, so that a call is one vectorcall without a dictionary. A `Plan` holds Python objects: it
 //! lives in tables of the loops' side and is never touched by an I/O thread (invariant 1 of ARCHITECTURE.md).
 
+use oxb_http::head::Head;
 use oxb_http::params::Value;
 use oxb_http::request::Request;
 use pyo3::exceptions::PyRuntimeError;
@@ -70,6 +71,14 @@ impl Asked {
     pub(crate) fn drop_work(&self) {
         if let Self::Shown(request) = self {
             request.get().progress().drop_all();
+        }
+    }
+
+    /// The head of the request; `None` after a failure to show it, and of one that was made by hand.
+    pub(crate) fn head(&self) -> Option<&Head> {
+        match self {
+            Self::Raw(request) => request.as_ref().map(|request| request.head()),
+            Self::Shown(request) => request.get().head(),
         }
     }
 

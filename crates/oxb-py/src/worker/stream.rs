@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use oxb_core::Slot;
-use oxb_http::exchange::{self, Exchange, StreamWriter};
+use oxb_http::exchange::{self, Exchange, FileEnd, StreamWriter};
+use oxb_http::files::FileReply;
 use oxb_http::reply::ReplyHead;
 use pyo3::exceptions::PyConnectionResetError;
 use pyo3::intern;
@@ -22,6 +23,7 @@ use super::owned::Owned;
 struct Pipe {
     writer: RefCell<Option<StreamWriter>>,
     waiter: RefCell<Option<Py<PyAny>>>,
+    exchange: Arc<Exchange>,
     event_loop: Py<PyAny>,
 }
 
@@ -54,6 +56,16 @@ impl Outlet {
         }
     }
 
+    /// How the file ended that the engine sends: `pending`, `sent`, `missing` or `broken`.
+    fn file_end(&self) -> PyResult<&'static str> {
+        Ok(match self.pipe.get()?.exchange.file_end() {
+            FileEnd::Pending => "pending",
+            FileEnd::Sent => "sent",
+            FileEnd::Missing => "missing",
+            FileEnd::Broken => "broken",
+        })
+    }
+
     /// A future that is done when there is room again.
     fn room(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let pipe = self.pipe.get()?;
@@ -76,8 +88,28 @@ impl Streaming {
     pub(crate) fn begin(owed: Owed, head: ReplyHead, declared: Option<u64>, event_loop: Py<PyAny>) -> Self {
         let writer = owed.responder.stream(head, declared);
         let exchange = Arc::clone(writer.exchange());
-        let pipe = Pipe { writer: RefCell::new(Some(writer)), waiter: RefCell::new(None), event_loop };
-        Self { pipe: Arc::new(Owned::new(pipe)), exchange, slot: owed.slot }
+        Self::over(Some(writer), exchange, owed.slot, event_loop)
+    }
+
+    /// Has the engine send a file; there is room once that has ended.
+    pub(crate) fn begin_file(owed: Owed, file: FileReply, event_loop: Py<PyAny>) -> Self {
+        let exchange = owed.responder.file(file);
+        Self::over(None, exchange, owed.slot, event_loop)
+    }
+
+    fn over(
+        writer: Option<StreamWriter>,
+        exchange: Arc<Exchange>,
+        slot: Slot,
+        event_loop: Py<PyAny>,
+    ) -> Self {
+        let pipe = Pipe {
+            writer: RefCell::new(writer),
+            waiter: RefCell::new(None),
+            exchange: Arc::clone(&exchange),
+            event_loop,
+        };
+        Self { pipe: Arc::new(Owned::new(pipe)), exchange, slot }
     }
 
     /// What the coroutine writes to.

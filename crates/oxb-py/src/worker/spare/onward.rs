@@ -3,6 +3,7 @@
 //! Invariant: the slot is held until the last of it is done (invariant 4 of ARCHITECTURE.md); what a Task that was
 //! cancelled leaves to do is done by another one.
 
+use oxb_http::files::FileReply;
 use pyo3::prelude::*;
 
 use super::super::desk::{Desk, is_from_outside};
@@ -121,6 +122,14 @@ impl State {
                 let outlet = Py::new(py, streaming.outlet());
                 let made = outlet
                     .and_then(|outlet| desk.site.send_stream.bind(py).call1((source, outlet, declared)));
+                (Answer::Streaming(streaming), made)
+            }
+            (Answer::Owed(owed), Some(Outcome::File { path, head, file })) => {
+                let reply = FileReply::new(path, head, asked.head());
+                let streaming = Streaming::begin_file(owed, reply, desk.event_loop.clone_ref(py));
+                let outlet = Py::new(py, streaming.outlet());
+                let made =
+                    outlet.and_then(|outlet| desk.site.send_stream.bind(py).call1((file, outlet, py.None())));
                 (Answer::Streaming(streaming), made)
             }
             (answer, _) => {
