@@ -349,7 +349,7 @@ def test_routes_go_before_the_mount(base: str) -> None:
 
 
 def test_a_mount_at_the_root_leaves_routes_alone(root: Path) -> None:
-    app = App()
+    app = App(docs_url=None)
     app.static("/", root, fallback="index.html")
 
     @app.get("/api/{name}")
