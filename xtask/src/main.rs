@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod docs;
 mod environment;
 mod error;
 mod interpreter;
@@ -30,6 +31,7 @@ cargo xtask COMMAND [OPTION ...]
   test    set up if needed, then run all Rust and Python tests
   bench   run the benchmarks
   lint    check formats, lints, types, licences and the code map
+  docs    build the documentation site
   wheel   build a wheel for common Linux servers, and try it
 
 cargo xtask COMMAND --help tells more of one.
@@ -62,6 +64,7 @@ fn dispatch() -> Result<(), Error> {
         "serve" => serve::run(arguments),
         "test" => test::run(arguments),
         "wheel" => wheel::run(arguments),
+        "docs" => docs::run(arguments),
         "bench" => bench::run(arguments),
         other => Err(Error::Usage(format!("no command `{other}`\n\n{HELP}"))),
     }
