@@ -29,6 +29,7 @@ cargo xtask bench SCENARIO [OPTION ...]
   order       in which order queued requests are answered, and how late a sleeper wakes
   memory      resident memory idle, per loop and per idle connection
   start       from the start of the process to its first answer
+  generator   the load generator itself: beside wrk and oha, where those are installed
   smoke       a short load of every kind on the development build: fails on a wrong answer, never on speed
   idle        context switches of a server nobody talks to
 

@@ -14,6 +14,7 @@ mod claim;
 mod error;
 mod family;
 mod footprint;
+mod generator;
 mod host;
 mod instructions;
 mod kit;
@@ -70,6 +71,11 @@ const PROCEDURES: &[Procedure] = &[
         name: "instructions",
         needs: Needs { ours: false, peers: false, request_harness: true },
         run: instructions::run,
+    },
+    Procedure {
+        name: "generator",
+        needs: Needs { ours: false, peers: false, request_harness: false },
+        run: generator::run,
     },
     Procedure { name: "timeout", needs: Needs { request_harness: true, ..OURS }, run: throughput::timeout },
     Procedure { name: "builds", needs: OURS, run: throughput::builds },
