@@ -37,7 +37,7 @@ cargo xtask bench SCENARIO [OPTION ...]
   provision   what a benchmark host should be set to: governor, limits, package timers; --apply sets it
   setup       installs the peers, each group in an environment of its own; a peer that cannot be is named, with why
   NAME        a scenario of benches/scenarios (NAME.toml), which may be added to
-  all         every scenario, each into a folder of its own; with index.md and one .tar.gz
+  all [NAME ...]  every scenario, or those, each into a folder of its own; with index.md and one .tar.gz
 
   report RUN ...                      report.md, percentiles.csv and plots (SVG) into the folder of each run
   compare RUN RUN [--force]           which rows moved beyond the noise of their own rounds
@@ -80,10 +80,12 @@ pub(crate) fn run(mut arguments: Parser) -> Result<(), Error> {
         return report(&words);
     }
     let (mut scenario, mut resumed, mut is_applied) = (None, None, false);
+    let mut only: Vec<String> = Vec::new();
     let mut options = Options::default();
     while let Some(argument) = arguments.next()? {
         match argument {
             Arg::Value(name) if scenario.is_none() => scenario = Some(name.string()?),
+            Arg::Value(name) if scenario.as_deref() == Some("all") => only.push(name.string()?),
             Arg::Long("python") => options.pythons.push(arguments.value()?.into()),
             Arg::Long("rounds") => options.rounds = Some(arguments.value()?.parse()?),
             Arg::Long("duration") => options.duration = Some(arguments.value()?.parse()?),
@@ -125,7 +127,7 @@ pub(crate) fn run(mut arguments: Parser) -> Result<(), Error> {
         return Ok(harness::provision(is_applied)?);
     }
     if scenario == "all" {
-        return all(&options, resumed.as_deref());
+        return all(&only, &options, resumed.as_deref());
     }
     if resumed.is_some() {
         return Err(Error::Usage("--resume is for `bench all`".to_owned()));
@@ -137,12 +139,12 @@ pub(crate) fn run(mut arguments: Parser) -> Result<(), Error> {
 }
 
 /// Every scenario, with its report, and one archive of all.
-fn all(options: &Options, resumed: Option<&Path>) -> Result<(), Error> {
+fn all(only: &[String], options: &Options, resumed: Option<&Path>) -> Result<(), Error> {
     // The request harness is built only where valgrind is installed.
     let kit = kit::prepare(options, Needs { ours: true, peers: true, request_harness: true })?;
     let mut run = All::open(&kit, resumed)?;
-    let outcome = run.run(options, &kit);
-    if let Err(harness::Error::Interrupted) = outcome {
+    let outcome = run.run(only, options, &kit);
+    if let Err(harness::Error::Interrupted | harness::Error::Usage(_)) = outcome {
         return Ok(outcome?);
     }
     for name in harness::names(&kit.root)? {

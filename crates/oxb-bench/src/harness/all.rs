@@ -54,15 +54,27 @@ impl All {
         &self.folder
     }
 
-    /// Runs every scenario that is not done, and tells how long it took. A failed one does not stop the rest.
+    /// Runs every scenario that is not done, or of those in `only` alone where there are any, and tells how long it took.
+    /// A failed one does not stop the rest.
     ///
     /// # Errors
-    /// An interrupt; or at the end, where a scenario failed.
-    pub fn run(&mut self, options: &Options, kit: &Kit) -> Result<(), Error> {
+    /// An interrupt; a name that is no scenario; or at the end, where a scenario failed.
+    pub fn run(&mut self, only: &[String], options: &Options, kit: &Kit) -> Result<(), Error> {
         let options = Options { into: Some(self.folder.clone()), ..options.clone() };
         let names = scenario::names(&kit.root)?;
+        if let Some(unknown) = only.iter().find(|name| !names.contains(name)) {
+            return Err(Error::Usage(format!("no scenario `{unknown}`; there are: {}", names.join(", "))));
+        }
+        // Two parts at once would measure each other.
+        let guard = self.folder.join("lock");
+        let doing = || format!("cannot lock {}", guard.display());
+        let guarded = fs::File::create(&guard).context(doing)?;
+        if guarded.try_lock().is_err() {
+            return Err(Error::Usage(format!("another run is under way in {}", self.folder.display())));
+        }
         let begin = Instant::now();
-        for (number, name) in names.iter().enumerate() {
+        let wanted = names.iter().enumerate().filter(|(_, name)| only.is_empty() || only.contains(name));
+        for (number, name) in wanted {
             if is_done(&self.folder.join(name), options.is_quick) {
                 println!("bench: {name}: done before");
                 continue;
@@ -92,7 +104,7 @@ impl All {
     fn write_index(&self, names: &[String]) -> Result<(), Error> {
         let mut whole = 0.0;
         let mut text = String::from(
-            "| scenario | rows | without figures | bars kept | seconds | |\n|---|---:|---:|---:|---:|---|\n",
+            "| scenario | rows | without figures | bars kept | seconds | commit | |\n|---|---:|---:|---:|---:|---|---|\n",
         );
         for name in names {
             let result = saved(&self.folder.join(name)).unwrap_or_default();
@@ -102,6 +114,9 @@ impl All {
             let judged = bars.iter().filter(|bar| bar["is_kept"].is_boolean()).count();
             let kept = bars.iter().filter(|bar| bar["is_kept"] == true).count();
             let own = self.done.iter().find(|(done, _, _)| done == name);
+            // A run may be resumed on another commit.
+            let commit: String =
+                result["machine"]["commit"].as_str().unwrap_or("-").chars().take(9).collect();
             // One that was done before this run tells its own time.
             let seconds = own.map(|(_, took, _)| took.as_secs_f64()).or_else(|| result["took_s"].as_f64());
             whole += seconds.unwrap_or(0.0);
@@ -110,7 +125,7 @@ impl All {
                 own.and_then(|(_, _, why)| why.as_deref()).unwrap_or_default().replace(['|', '\n'], " ");
             let note: String = note.chars().take(NOTE).collect();
             text.push_str(&format!(
-                "| [{name}]({name}/report.md) | {} | {bare} | {kept} of {judged} | {seconds} | {note} |\n",
+                "| [{name}]({name}/report.md) | {} | {bare} | {kept} of {judged} | {seconds} | {commit} | {note} |\n",
                 rows.len()
             ));
         }

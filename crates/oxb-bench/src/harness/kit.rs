@@ -102,6 +102,11 @@ impl Kit {
 }
 
 impl Ours {
+    /// Whether the JIT of CPython was built in; from 3.14 on that can be asked.
+    pub(crate) fn has_jit(&self) -> bool {
+        machine::interpreter(&self.python)["jit"]["is_available"] == true
+    }
+
     /// What its loop detection makes of this machine, with each of its probes; within the control group whose members
     /// that file lists.
     pub(crate) fn detection(&self, members: Option<&Path>) -> Value {

@@ -144,9 +144,12 @@ pub(crate) struct Row {
     /// ours has one loop.
     #[serde(default = "one")]
     pub(crate) workers: Vec<usize>,
-    /// Whether it is run on `gil` builds, on `free-threaded` ones, or on both.
+    /// Whether it is run on `gil` builds, on `free-threaded` ones, or on both; `jit` is an interpreter with the JIT.
     #[serde(default)]
-    pub(crate) build: Option<String>,
+    pub(crate) build: Option<Build>,
+    /// Variables of the environment.
+    #[serde(default)]
+    pub(crate) variables: std::collections::BTreeMap<String, String>,
     #[serde(default)]
     pub(crate) options: Vec<String>,
     /// Whether ours listens on a Unix socket.
@@ -161,6 +164,15 @@ pub(crate) struct Row {
     /// Why it cannot be measured here.
     #[serde(default)]
     pub(crate) absent: Option<String>,
+}
+
+/// Of an interpreter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Build {
+    Gil,
+    FreeThreaded,
+    Jit,
 }
 
 /// A promise: the figure of one row, as a multiple of another's or what it is above it.

@@ -12,7 +12,7 @@ use super::options::Options;
 use super::promise;
 use super::rounds::{Measured, REQUESTS, Row, measure};
 use super::run::{Bar, Limit, Missing, Run, ratio};
-use super::scenario::{self, Load, Scenario};
+use super::scenario::{self, Build, Load, Scenario};
 use super::script::{self, Made, Script};
 use super::server::{Running, Server};
 use super::work::Work;
@@ -95,6 +95,13 @@ impl Plan<'_> {
                 let mut name = super::throughput::named(ours, workers, &event_loop);
                 if let Some(own) = &row.name {
                     name = format!("{own}, {name}");
+                }
+                if row.build == Some(Build::Jit) && !ours.has_jit() {
+                    all.push(self.missing(name, "absent", "this interpreter was built without the JIT"));
+                    continue;
+                }
+                for (variable, value) in &row.variables {
+                    server = server.with_variable(variable, value);
                 }
                 if row.is_on_socket {
                     server = server.on_socket();
@@ -263,10 +270,10 @@ fn is_quick(row: &scenario::Row) -> bool {
 }
 
 fn is_for(row: &scenario::Row, ours: &Ours) -> bool {
-    match row.build.as_deref() {
-        Some("gil") => !ours.is_free_threaded,
-        Some("free-threaded") => ours.is_free_threaded,
-        _ => true,
+    match row.build {
+        Some(Build::Gil) => !ours.is_free_threaded,
+        Some(Build::FreeThreaded) => ours.is_free_threaded,
+        Some(Build::Jit) | None => true,
     }
 }
 

@@ -21,11 +21,13 @@ impl Folder {
         Self(path)
     }
 
+    #[allow(dead_code, reason = "not every test asks for it")]
     /// The process of the server that was started last, once it wrote its id.
     pub(crate) fn server(&self) -> Option<u32> {
         fs::read_to_string(self.0.join("id")).ok()?.parse().ok()
     }
 
+    #[allow(dead_code, reason = "not every test asks for it")]
     /// The result of a scenario, where one was kept.
     pub(crate) fn result(&self, scenario: &str) -> Option<serde_json::Value> {
         let text = fs::read_to_string(self.0.join("results").join(scenario).join("result.json")).ok()?;
