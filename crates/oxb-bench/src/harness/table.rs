@@ -228,7 +228,12 @@ fn made(load: &Load) -> Option<Made> {
 /// The packages of the peers on this interpreter, for an app that ours and they share; and where the app is.
 fn beside_peers(kit: &Kit, ours: &Ours) -> Result<(String, std::path::PathBuf), String> {
     let peers = ours.peers.as_deref().ok_or_else(|| kit.why_no_peers().to_owned())?;
-    let packages = peers.packages("servers").map_err(|absent| absent.why)?;
+    let group = "servers";
+    // On some interpreters not all of them can be had.
+    for package in peers.catalog().app("oxbrook").iter().flat_map(|app| &app.packages) {
+        peers.installed(group, package).map_err(|absent| absent.why)?;
+    }
+    let packages = peers.packages(group).map_err(|absent| absent.why)?;
     Ok((packages.to_string_lossy().into_owned(), peers.catalog().apps_folder()))
 }
 
