@@ -26,6 +26,11 @@ async def query(token: str) -> str:
     return token
 
 
+@app.get("/typed/{id}")
+async def typed(id: int, quantity: int) -> str:
+    return f"{id} {quantity}"
+
+
 @app.get("/headers")
 async def headers(request: Request) -> str:
     return request.headers["x-token"]

@@ -1,8 +1,9 @@
-"""The scenario app written natively for oxbrook, as far as its API goes: no uploads in pieces.
+"""The scenario app written natively for oxbrook.
 
 A client belongs to one event loop, so there is one of each kind for every worker loop.
 """
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import about
@@ -11,7 +12,7 @@ from orders import Item, Order, Priced, price
 from pydantic import BaseModel
 from upstream import Clients
 
-from oxbrook import App, Form, Request, Response, Stream, UploadFile
+from oxbrook import App, BodyStream, Form, Request, Response, Stream, UploadFile
 
 
 class Text(BaseModel):
@@ -72,8 +73,21 @@ async def payload(size: int) -> Response:
 
 
 @app.post("/upload")
-async def upload(request: Request) -> str:
-    return str(len(request.body))
+async def upload(body: BodyStream) -> str:
+    size = 0
+    async for piece in body:
+        size += len(piece)
+    return str(size)
+
+
+@app.post("/upload/slowly")
+async def upload_slowly(body: BodyStream) -> str:
+    """Take a piece a millisecond at most: the client has to wait."""
+    size = 0
+    async for piece in body:
+        size += len(piece)
+        await asyncio.sleep(0.001)
+    return str(size)
 
 
 @app.post("/form")

@@ -34,14 +34,14 @@ def static_folder() -> Path:
 
     It is `BENCH_STATIC`, or lies in the folder for temporary files; never in the tree.
     """
-    folder = Path(os.environ.get("BENCH_STATIC") or Path(tempfile.gettempdir()) / "oxbrook-bench-static")
+    folder = Path(os.environ.get("BENCH_STATIC") or Path(tempfile.gettempdir()) / "oxbrook-bench-peers-files")
     folder.mkdir(parents=True, exist_ok=True)
     for name, size in (("small.bin", 2048), ("large.bin", 1024 * 1024)):
         file = folder / name
         if not file.is_file() or file.stat().st_size != size:
             # Several processes may start at once: each writes a file of its own and renames it.
             part = folder / f"{name}.{os.getpid()}"
-            part.write_bytes(block(size))
+            part.write_bytes(b"x" * size)
             part.replace(file)
     return folder
 

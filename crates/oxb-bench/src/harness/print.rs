@@ -90,7 +90,10 @@ fn print_more(measured: &[&Measured]) {
     print_those(
         measured,
         "/upload/mib_per_second",
-        &[("MiB/s", "/upload/mib_per_second", 1.0, 1), ("RSS growth MB", "/server/rss_growth_bytes", 1e6, 2)],
+        &[
+            ("MiB/s", "/upload/mib_per_second", 1.0, 1),
+            ("RSS growth MB", "/server/peak_rss_growth_bytes", 1e6, 2),
+        ],
     );
     // Where head and body come apart, it is worth showing.
     let is_proxy = |row: &&&Measured| row.row.name.contains("proxy") || row.row.path.contains("proxy");

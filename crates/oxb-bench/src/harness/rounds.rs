@@ -194,9 +194,13 @@ pub(crate) fn sample(run: &Run<'_>, row: &Row) -> Result<Value, Error> {
         (Some(body), "/", "closed") => Some(server.answer_length(body.as_bytes())?),
         _ => None,
     };
-    let is_full = |_: &f64| !run.options.is_quick;
-    let duration = row.duration.filter(is_full).unwrap_or_else(|| run.options.duration());
-    let warmup = row.warmup.filter(is_full).unwrap_or_else(|| run.options.warmup());
+    // A quick run shortens what it can and lengthens nothing.
+    let of = |own: Option<f64>, usual: f64| match own {
+        Some(own) if run.options.is_quick => own.min(usual),
+        own => own.unwrap_or(usual),
+    };
+    let duration = of(row.duration, run.options.duration());
+    let warmup = of(row.warmup, run.options.warmup());
     let file = row.script.file(Sample {
         path: &row.path,
         body: row.body.as_deref(),

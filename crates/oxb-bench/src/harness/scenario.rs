@@ -110,6 +110,9 @@ pub(crate) struct Load {
     /// Seconds, where not those of the command line.
     #[serde(default)]
     pub(crate) duration: Option<f64>,
+    /// Seconds of load before them, where not those of the scenario.
+    #[serde(default)]
+    pub(crate) warmup: Option<f64>,
     /// Which rows it is for, by their `kind`; all where empty.
     #[serde(default, rename = "for")]
     pub(crate) kinds: Vec<String>,

@@ -196,7 +196,7 @@ impl Plan<'_> {
             rate: load.rate,
             script: told(load),
             duration: load.duration,
-            warmup: self.scenario.warmup,
+            warmup: load.warmup.or(self.scenario.warmup),
             group: load.name.clone().unwrap_or_default(),
             ..Row::hello(name, server, load.connections)
         }
