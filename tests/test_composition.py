@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -11,7 +12,7 @@ from contextvars import ContextVar
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from oxbrook import (
     HTML,
@@ -379,6 +380,42 @@ def test_a_model_is_read_from_the_body_after_the_dependencies() -> None:
             assert problem["title"] == "Unprocessable Content"
             assert [entry["type"] for entry in problem["errors"]] == [error]
             assert set(problem["errors"][0]) >= {"type", "loc", "msg", "input", "url"}
+
+
+class Finite(BaseModel):
+    name: str
+    price: float = Field(default=1.5, allow_inf_nan=False)
+
+
+REJECTED = {
+    b'{"name":"a","price":NaN}': None,
+    b'{"name":"a","price":-Infinity}': None,
+    b'{"name":"a","price":1e999}': None,
+    b"\xff": "\ufffd",
+    b'{"name":"\xed\xa0\x80"}': '{"name":"\ufffd\ufffd\ufffd"}',
+    b"\x07{\xd9": "\x07{\ufffd",
+    b'{"name":"a","price":[NaN]}': [None],
+}
+
+
+@pytest.mark.parametrize("body", REJECTED)
+def test_r38_whatever_a_rejected_body_holds_its_422_is_json(body: bytes) -> None:
+    def refuse(constant: str) -> object:
+        raise AssertionError(f"{constant} is no JSON")
+
+    app = App()
+
+    @app.post("/items")
+    async def create(item: Finite) -> Finite:
+        return item
+
+    with TestClient(app) as client:
+        answer = client.post("/items", content=body)
+        assert answer.status_code == 422
+        (entry,) = json.loads(answer.content, parse_constant=refuse)["errors"]
+        assert entry["input"] == REJECTED[body]
+        keys = [key for key in ("type", "loc", "msg", "input", "ctx", "url") if key in entry]
+        assert list(entry) == keys, "in pydantic's order"
 
 
 def test_a_handler_has_one_body() -> None:

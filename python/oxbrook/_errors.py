@@ -83,11 +83,32 @@ class RequestValidationError(Exception):
         """Make one of what pydantic found."""
         import json
 
-        text = error.json()
-        return cls(json.loads(text), text.encode())
+        try:
+            text = error.json()
+        except ValueError:
+            # What was given has no JSON form, a body that is no UTF-8 for example.
+            listed = json.loads(error.json(include_input=False))
+            return cls(
+                [with_input(one, found["input"]) for one, found in zip(listed, error.errors(), strict=True)]
+            )
+        odd: list[str] = []
+        # `NaN` and its like are no JSON (RFC 8259 section 6): null stands for them, as in every other answer.
+        errors = json.loads(text, parse_constant=odd.append)
+        return cls(errors, None if odd else text.encode())
 
     def __str__(self) -> str:
         return f"{len(self.errors)} error(s) in the body"
+
+
+def with_input(one: dict[str, Any], given: object) -> dict[str, Any]:
+    """Return an entry of pydantic's list with what was given, as text, in its place."""
+    text = given.decode(errors="replace") if isinstance(given, bytes) else repr(given)
+    last = ("ctx", "url")
+    return {
+        **{key: value for key, value in one.items() if key not in last},
+        "input": text,
+        **{key: one[key] for key in last if key in one},
+    }
 
 
 class BadResponseHeader(ValueError):

@@ -73,8 +73,14 @@ fn check_python(environment: &Environment, root: &Path) -> Result<(), Error> {
     process::run(module(environment, root, "ruff").args(["format", "--check"]).args(&folders))?;
     process::run(&mut module(environment, root, "mypy"))?;
     // A program of its own each: two of them may be called `main`.
-    let demo = root.join("examples").join("demo").join("main.py");
-    process::run(module(environment, root, "mypy").arg(demo))
+    for name in ["demo", "barn"] {
+        let folder = root.join("examples").join(name);
+        let mut mypy = module(environment, root, "mypy");
+        mypy.env("MYPYPATH", &folder).arg(folder.join("main.py"));
+        mypy.args(Some(folder.join("tests")).filter(|tests| tests.is_dir()));
+        process::run(&mut mypy)?;
+    }
+    Ok(())
 }
 
 fn module(environment: &Environment, folder: &Path, name: &str) -> Command {

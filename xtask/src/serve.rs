@@ -5,7 +5,7 @@
 
 use std::process::Command;
 
-use lexopt::{Arg, Parser};
+use lexopt::{Arg, Parser, ValueExt};
 
 use crate::environment::Build;
 use crate::error::Error;
@@ -13,11 +13,12 @@ use crate::setup::{self, Needs};
 use crate::workspace;
 
 const HELP: &str = "\
-cargo xtask serve [--python PATH] [--release] [-- OPTION ...]
+cargo xtask serve [--example NAME] [--python PATH] [--release] [-- OPTION ...]
 
-Sets up what is missing (see setup) and serves examples/demo: open the address it prints.
+Sets up what is missing (see setup) and serves an example app: open the address it prints.
 What follows `--` goes to `oxbrook run`, for example `-- --port 9000 --reload`.
 
+  --example NAME  a folder of examples/: demo (one route of each kind) unless given, or barn (an application)
   --python PATH   as for setup
   --release       serve the release build
 ";
@@ -26,9 +27,11 @@ What follows `--` goes to `oxbrook run`, for example `-- --port 9000 --reload`.
 pub(crate) fn run(mut arguments: Parser) -> Result<(), Error> {
     let mut needs = Needs { python: None, build: Build::Fast, requirements: &[] };
     let mut passed = Vec::new();
+    let mut example = String::from("demo");
     while let Some(argument) = arguments.next()? {
         match argument {
             Arg::Long("python") => needs.python = Some(arguments.value()?.into()),
+            Arg::Long("example") => example = arguments.value()?.string()?,
             Arg::Long("release") => needs.build = Build::Release,
             Arg::Long("help") | Arg::Short('h') => {
                 print!("{HELP}");
@@ -42,11 +45,19 @@ pub(crate) fn run(mut arguments: Parser) -> Result<(), Error> {
             other => return Err(other.unexpected().into()),
         }
     }
+    let folder = workspace::root().join("examples").join(&example);
+    if !folder.join("main.py").is_file() {
+        return Err(Error::failed(format!("--example {example}: there is no examples/{example}/main.py")));
+    }
+    if folder.join("requirements.txt").is_file() {
+        // What the example itself imports is among what the tests need.
+        needs.requirements = &["test"];
+    }
     let environment = setup::prepare(&needs)?;
     let mut server = Command::new(environment.python());
     server
         .args(["-m", "oxbrook", "run", "main:app", "--app-dir"])
-        .arg(workspace::root().join("examples").join("demo"))
+        .arg(folder)
         // The page keeps a stream open, and a stop would wait for it.
         .args(["--shutdown-grace", "1"])
         .args(passed);
