@@ -10,6 +10,7 @@ from accounts import caller, note
 from database import Pool, reading, row, rows, writing
 from models import Import, Imported, Item, Kind, Listed, NewItem, Problem, User
 from pydantic import ValidationError
+from settings import place_of
 
 from oxbrook import Depends, Form, HTTPError, Query, Reply, Request, RequestValidationError, Router, Stream
 
@@ -108,11 +109,16 @@ async def change_item(
 
 @router.delete("/items/{item_id}", status=204, responses=CHANGING, tags=["items"])
 async def remove_item(
-    item_id: int, user: User = Depends(caller), db: aiosqlite.Connection = Depends(writing)
+    request: Request,
+    item_id: int,
+    user: User = Depends(caller),
+    db: aiosqlite.Connection = Depends(writing),
 ) -> None:
-    """Remove an item of one's own."""
+    """Remove an item of one's own, and its picture."""
     await own(db, item_id, user)
     await db.execute("DELETE FROM items WHERE id = ?", (item_id,))
+    # Once it is certain that the item is gone; a plain function runs on the blocking pool.
+    request.after_response(place_of(item_id).unlink, missing_ok=True)
 
 
 def parsed(text: str) -> list[NewItem]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import accounts
 import items
+import pictures
 import reports
 from database import lifespan, worker_lifespan
 
@@ -24,7 +25,7 @@ app = App(
     cors=CORS(["http://localhost:5173"], allow_credentials=True),
 )
 
-for router in (accounts.router, items.router, reports.router):
+for router in (accounts.router, items.router, pictures.router, reports.router):
     app.include(router)
 app.static("/", Path(__file__).parent / "site", cache_control="no-cache")
 

@@ -1,6 +1,7 @@
 """What the environment says, read once at import."""
 
 import secrets
+from pathlib import Path
 
 from pydantic import Field, SecretStr
 
@@ -8,10 +9,12 @@ from oxbrook import Settings
 
 
 class BarnSettings(Settings, prefix="BARN_"):
-    """Variables `BARN_DATABASE`, `BARN_SECRET`, `BARN_SECURE_COOKIES` and `BARN_CONNECTIONS`."""
+    """Each is the variable `BARN_` and its name in upper case; `oxbrook settings main` lists them."""
 
     # A file of SQLite; made where there is none.
     database: str = "barn.sqlite3"
+    # A folder of pictures; made where there is none.
+    pictures: str = "barn-pictures"
     # Signs the session cookie. Without one, every start signs everybody out.
     secret: SecretStr = Field(default_factory=lambda: SecretStr(secrets.token_urlsafe(32)))
     # Browsers send the cookie over HTTPS alone; on behind TLS.
@@ -21,3 +24,8 @@ class BarnSettings(Settings, prefix="BARN_"):
 
 
 settings = BarnSettings()
+
+
+def place_of(item_id: int) -> Path:
+    """Return where the picture of an item is kept."""
+    return Path(settings.pictures) / str(item_id)

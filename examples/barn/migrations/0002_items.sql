@@ -1,5 +1,6 @@
 CREATE TABLE items (
-    id INTEGER PRIMARY KEY,
+    -- No id is given twice: a picture lies under it.
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
     owner INTEGER NOT NULL REFERENCES users (id),
     name TEXT NOT NULL,
     kind TEXT NOT NULL,

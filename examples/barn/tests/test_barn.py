@@ -17,7 +17,7 @@ pytest.importorskip("aiosqlite")
 from oxbrook.testing import TestClient
 
 HERE = Path(__file__).parent.parent
-MODULES = ["main", "settings", "database", "models", "accounts", "items", "reports"]
+MODULES = ["main", "settings", "database", "models", "accounts", "items", "pictures", "reports"]
 ANN = {"name": "ann", "password": "long enough"}
 BOB = {"name": "bob", "password": "just as long"}
 YOKE = {"name": "yoke", "kind": "tack", "count": 2, "price": "80.50"}
@@ -26,6 +26,7 @@ YOKE = {"name": "yoke", "kind": "tack", "count": 2, "price": "80.50"}
 @pytest.fixture
 def barn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     monkeypatch.setenv("BARN_DATABASE", str(tmp_path / "barn.sqlite3"))
+    monkeypatch.setenv("BARN_PICTURES", str(tmp_path / "pictures"))
     monkeypatch.syspath_prepend(str(HERE))
     yield importlib.import_module("main")
     for name in MODULES:
@@ -136,6 +137,39 @@ def test_a_file_is_imported_whole_or_not_at_all(client: TestClient) -> None:
         assert ann.post("/api/items/import", files=file_of("x" * 5_000_000)).status_code == 413
         assert ann.post("/api/items/import", content=good).status_code == 415
         assert client.get("/api/items").json()["total"] == 2, "nothing of the bad ones is there"
+
+
+def test_a_picture_is_kept_as_it_arrives_and_sent_whole_or_in_part(
+    client: TestClient, tmp_path: Path
+) -> None:
+    picture = b"\x89PNG\r\n\x1a\n" + bytes(3_000_000)
+    png = {"Content-Type": "image/png"}
+    with signed_in(client, ANN) as ann, signed_in(client, BOB) as bob:
+        place = f"{ann.post('/api/items', json=YOKE).headers['location']}/picture"
+        assert client.put(place, content=picture, headers=png).status_code == 401
+        assert bob.put(place, content=picture, headers=png).status_code == 403
+        assert ann.put(place, content=picture).status_code == 415
+        assert ann.put(place, content=b"GIF89a", headers=png).status_code == 415
+        assert ann.put(place, content=bytes(5_000_001), headers=png).status_code == 413
+        assert client.get(place).status_code == 404
+        assert ann.put(place, content=picture, headers=png).status_code == 204
+    whole = client.get(place)
+    assert (whole.content, whole.headers["content-type"]) == (picture, "image/png")
+    part = client.get(place, headers={"Range": "bytes=0-7"})
+    assert (part.status_code, part.content) == (206, picture[:8])
+    assert client.get(place, headers={"If-None-Match": whole.headers["etag"]}).status_code == 304
+    assert len(list((tmp_path / "pictures").iterdir())) == 1, "nothing is left of those that were refused"
+
+
+def test_the_picture_of_an_item_goes_with_it(barn: ModuleType, tmp_path: Path) -> None:
+    with TestClient(barn.app, workers=1) as client, signed_in(client, ANN) as ann:
+        item = ann.post("/api/items", json=YOKE).headers["location"]
+        png = {"Content-Type": "image/png"}
+        assert ann.put(f"{item}/picture", content=b"\x89PNG\r\n\x1a\n", headers=png).status_code == 204
+        assert ann.delete(item).status_code == 204
+        assert ann.post("/api/items", json=YOKE).headers["location"] != item
+        assert client.get(f"{item}/picture").status_code == 404
+    assert list((tmp_path / "pictures").iterdir()) == []
 
 
 def test_the_report_counts_what_is_there(client: TestClient) -> None:

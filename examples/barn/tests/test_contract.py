@@ -26,6 +26,7 @@ def address(tmp_path: Path) -> Iterator[str]:
     """Serve the barn as a process of its own: what the tool does to its process is not the server's."""
     command = ["-m", "oxbrook", "run", "main:app", "--app-dir", str(HERE), "--port", "0"]
     environ = {"BARN_DATABASE": str(tmp_path / "barn.sqlite3"), "PATH": ""}
+    environ["BARN_PICTURES"] = str(tmp_path / "pictures")
     server = subprocess.Popen(
         [sys.executable, *command], env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
