@@ -41,6 +41,7 @@ THREE_TIMES = """
     import signal
     import sys
     import threading
+    import time
 
     import httpx
     from oxbrook import App
@@ -71,7 +72,9 @@ THREE_TIMES = """
         assert left == [], (turn, left)
     try:
         print("ready", flush=True)
-        signal.pause()
+        # In short pieces: a signal right before a sleep is seen after it.
+        while True:
+            time.sleep(0.01)
     except KeyboardInterrupt:
         print("interrupted", flush=True)
         sys.exit(0)
@@ -398,6 +401,7 @@ EARLY = """
     app = App()
 
     def wait():
+        print("waiting", flush=True)
         # In short pieces: a signal right before a sleep is seen after it.
         for _ in range(60_000):
             time.sleep(0.01)
@@ -407,7 +411,6 @@ EARLY = """
         {last}
 
     atexit.register(last)
-    print("importing", flush=True)
 {place}
 """
 
@@ -418,7 +421,7 @@ def test_a_stop_signal_while_the_app_is_imported_ends_with_status_0(
     serve: Callable[..., Command], place: str, number: signal.Signals
 ) -> None:
     server = serve(EARLY.replace("{place}", textwrap.indent(PLACES[place], "    ")).replace("{last}", ""))
-    server.out.wait_for("importing")
+    server.out.wait_for("waiting")
     assert server.stop(number) == 0
     server.out.wait_for("leaving")
     assert "listening" not in server.out.text
