@@ -9,7 +9,7 @@ import logging
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pydantic import BaseModel, Field
@@ -31,6 +31,9 @@ from oxbrook._blocking import Pool
 from oxbrook._compose import Surroundings, compose
 from oxbrook.testing import TestClient
 from tests.support import DEADLINE, eventually
+
+if TYPE_CHECKING:
+    from typing import Self
 
 Next = Callable[[Request], Awaitable[Reply]]
 # Called with what a type checker would refuse.
@@ -380,6 +383,83 @@ def test_a_model_is_read_from_the_body_after_the_dependencies() -> None:
             assert problem["title"] == "Unprocessable Content"
             assert [entry["type"] for entry in problem["errors"]] == [error]
             assert set(problem["errors"][0]) >= {"type", "loc", "msg", "input", "url"}
+
+
+class Shouting(BaseModel):
+    """A class with ways of its own, in and out."""
+
+    name: str
+
+    @classmethod
+    def model_validate_json(cls, json_data: Any, **_options: Any) -> Self:
+        return cls(name=json_data.decode().upper())
+
+    def model_dump_json(self, **_options: Any) -> str:
+        return json.dumps({"shouted": self.name})
+
+
+async def passes(request: Request, call_next: Next) -> Reply:
+    return await call_next(request)
+
+
+@pytest.mark.parametrize("middleware", [[], [passes], [passes, passes]])
+def test_a_model_is_given_wherever_it_stands_and_whatever_is_around(middleware: list[Any]) -> None:
+    app = App()
+    for each in middleware:
+        app.middleware(each)
+
+    @app.post("/first/{number}")
+    async def first(item: Item, request: Request, number: int, q: str = "-") -> list[object]:
+        return [item, json.loads(request.body), number, q]
+
+    @app.post("/last/{number}")
+    async def last(number: int, request: Request, item: Item) -> list[object]:
+        return [item, json.loads(request.body), number]
+
+    @app.post("/middle/{number}")
+    async def middle(number: int, item: Item, *, q: str, request: Request) -> list[object]:
+        return [item, json.loads(request.body), number, q]
+
+    @app.post("/named/{number}")
+    async def named(number: int, *, q: str, item: Item) -> list[object]:
+        return [item, number, q]
+
+    @app.post("/inline", inline=True)
+    def inline(item: Item) -> Item:
+        return item
+
+    @app.post("/blocking", blocking=True)
+    def blocking(item: Item) -> Item:
+        return item
+
+    @app.post("/own")
+    async def own(item: Shouting) -> Shouting:
+        return item
+
+    @app.post("/varied")
+    async def varied(item: Item, kind: str) -> object:
+        return {"item": item, "dict": {"a": 1}, "other": Finite(name="b"), "own": Shouting(name="c")}[kind]
+
+    sent = {"name": "yoke", "price": 1.0}
+    with TestClient(app) as client:
+        for path, answer in {
+            "/first/3?q=x": [sent, sent, 3, "x"],
+            "/first/3": [sent, sent, 3, "-"],
+            "/last/3": [sent, sent, 3],
+            "/middle/3?q=x": [sent, sent, 3, "x"],
+            "/named/3?q=x": [sent, 3, "x"],
+            "/inline": sent,
+            "/blocking": sent,
+        }.items():
+            assert client.post(path, json=sent).json() == answer, path
+            refused = client.post(path, json={"price": 1})
+            assert (refused.status_code, refused.json()["errors"][0]["loc"]) == (422, ["name"]), path
+        assert client.post("/own", content=b"yoke").json() == {"shouted": "YOKE"}
+        # What a route returned first says nothing about what comes next.
+        answers: dict[str, object] = {"item": sent, "dict": {"a": 1}}
+        answers |= {"other": {"name": "b", "price": 1.5}, "own": {"shouted": "c"}}
+        for kind in (*answers, *reversed(answers), *answers):
+            assert client.post(f"/varied?kind={kind}", json=sent).json() == answers[kind], kind
 
 
 class Finite(BaseModel):

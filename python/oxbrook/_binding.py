@@ -97,9 +97,20 @@ class Binding:
     arguments: tuple[Argument, ...] = ()
 
     @property
-    def is_composed(self) -> bool:
-        """Whether the handler takes more than the request and coerced values."""
-        return any(argument.plan is not None or argument.body is not None for argument in self.arguments)
+    def model(self) -> Argument | None:
+        """The body that is read as JSON."""
+        return next((argument for argument in self.arguments if argument.body_type == JSON), None)
+
+    def is_composed(self, kind: str) -> bool:
+        """Whether a handler of this kind takes more than the request, coerced values and a model.
+
+        A model is made on the loop, so that what a blocking handler takes is composed.
+        """
+        return any(
+            argument.plan is not None
+            or (argument.body is not None and (argument.body_type != JSON or kind == "blocking"))
+            for argument in self.arguments
+        )
 
     @property
     def is_streamed(self) -> bool:

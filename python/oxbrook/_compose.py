@@ -49,14 +49,20 @@ class Surroundings:
 def compose(route: Route, around: Surroundings) -> Callable[..., Awaitable[object]] | None:
     """Return what the engine calls with the request and the values; None where the handler itself will do."""
     middleware = (*around.middleware, *route.middleware)
-    if not middleware and not around.handlers and not route.binding.is_composed:
+    if not middleware and not around.handlers and not route.binding.is_composed(route.kind):
         return None
-    link = mapped(handler_link(route, around.pool), around)
+    link = handler_link(route, around.pool)
     for each in reversed(middleware):
-        link = mapped(middleware_link(each, link), around)
+        link = middleware_link(each, link, around)
 
     async def endpoint(request: Request, *values: Any) -> object:
-        return await link(request, values)
+        try:
+            return await link(request, values)
+        except Exception as error:
+            request._handler_failed()
+            if not has_answer(error, around.handlers):
+                raise
+            return await answer_to(error, request, around)
 
     return endpoint
 
@@ -70,7 +76,7 @@ def handler_link(route: Route, pool: Pool) -> Link:
         async def plain(request: Request, values: tuple[Any, ...]) -> object:
             begin(request)
             try:
-                positional, named = await gather(arguments, request, values, None)
+                positional, named = arrange(arguments, request, values)
                 return await call(positional, named)
             except BaseException:
                 request._handler_failed()
@@ -86,7 +92,12 @@ def handler_link(route: Route, pool: Pool) -> Link:
         outcome: BaseException | None = None
         result: object = None
         try:
-            positional, named = await gather(arguments, request, values, resolution)
+            resolved = [
+                None if argument.plan is None else await resolution.value(argument.plan)
+                for argument in arguments
+            ]
+            # Bodies after the dependencies, wherever they stand.
+            positional, named = arrange(arguments, request, values, resolved)
             result = await call(positional, named)
         except BaseException as error:
             outcome = error
@@ -110,36 +121,32 @@ def begin(request: Request) -> None:
         raise asyncio.CancelledError
 
 
-async def gather(
-    arguments: Sequence[Argument], request: Request, values: tuple[Any, ...], resolution: Resolution | None
+def arrange(
+    arguments: Sequence[Argument],
+    request: Request,
+    values: tuple[Any, ...],
+    resolved: Sequence[Any] = (),
 ) -> tuple[list[Any], dict[str, Any]]:
-    """Return the arguments of a handler, those given by place and those given by name."""
+    """Return the arguments of a handler, those given by place and those given by name.
+
+    `resolved` has the values of dependencies, each at the place of its argument.
+    """
     positional: list[Any] = []
     named: dict[str, Any] = {}
-    bodies: list[tuple[Argument, int]] = []
-    for argument in arguments:
-        given: Any = None
+    for place, argument in enumerate(arguments):
+        given: Any
         if argument.value is not None:
             given = values[argument.value]
         elif argument.plan is not None:
-            assert resolution is not None
-            given = await resolution.value(argument.plan)
+            given = resolved[place]
         elif argument.body is not None:
-            # After the dependencies, wherever it stands.
-            bodies.append((argument, len(positional)))
+            given = argument.body(request)
         else:
             given = request
         if argument.is_keyword_only:
             named[argument.name] = given
         else:
             positional.append(given)
-    for argument, place in bodies:
-        assert argument.body is not None
-        given = argument.body(request)
-        if argument.is_keyword_only:
-            named[argument.name] = given
-        else:
-            positional[place] = given
     return positional, named
 
 
@@ -148,8 +155,8 @@ def caller(route: Route, pool: Pool) -> Callable[[list[Any], dict[str, Any]], Aw
     fn: Any = route.fn
     if route.kind == "async":
 
-        async def call(positional: list[Any], named: dict[str, Any]) -> object:
-            return await fn(*positional, **named)
+        def call(positional: list[Any], named: dict[str, Any]) -> Awaitable[object]:
+            return fn(*positional, **named)  # type: ignore[no-any-return]
 
         return call
 
@@ -172,39 +179,39 @@ def caller(route: Route, pool: Pool) -> Callable[[list[Any], dict[str, Any]], Aw
     return call_on_pool if route.kind == "blocking" else call_here
 
 
-def middleware_link(middleware: Middleware, inner: Link) -> Link:
-    """Return a link that runs one middleware around the rest."""
+def middleware_link(middleware: Middleware, inner: Link, around: Surroundings) -> Link:
+    """Return a link that runs one middleware around the rest; what the rest raises is a reply to it."""
 
-    async def link(request: Request, values: tuple[Any, ...]) -> object:
+    def link(request: Request, values: tuple[Any, ...]) -> Awaitable[object]:
         async def call_next(request: Request) -> Reply:
-            result = await inner(request, values)
+            try:
+                result = await inner(request, values)
+            except Exception as error:
+                request._handler_failed()
+                if not has_answer(error, around.handlers):
+                    raise
+                result = await answer_to(error, request, around)
             return result if isinstance(result, Reply) else Reply(result)
 
-        return await middleware(request, call_next)
+        return middleware(request, call_next)
 
     return link
 
 
-def mapped(inner: Link, around: Surroundings) -> Link:
-    """Return a link whose exceptions are answered where there is a handler for their class (api.md 6.4)."""
-    handlers = around.handlers
+def has_answer(error: Exception, handlers: Handlers) -> bool:
+    """Whether an exception is an answer, or there is a handler for its class (api.md 6.4)."""
+    return isinstance(error, (HTTPError, RequestValidationError)) or handler_of(error, handlers) is not None
 
-    async def link(request: Request, values: tuple[Any, ...]) -> object:
-        try:
-            return await inner(request, values)
-        except Exception as error:
-            request._handler_failed()
-            handler = handler_of(error, handlers)
-            if handler is None:
-                if isinstance(error, (HTTPError, RequestValidationError)):
-                    return _errors.answer(error, request, around.is_debug)
-                raise
-            try:
-                return await handler(request, error)
-            except Exception as other:
-                return _errors.answer(other, request, around.is_debug)
 
-    return link
+async def answer_to(error: Exception, request: Request, around: Surroundings) -> object:
+    """Return the answer to an exception that has one: that of its handler, else its own."""
+    handler = handler_of(error, around.handlers)
+    if handler is None:
+        return _errors.answer(error, request, around.is_debug)
+    try:
+        return await handler(request, error)
+    except Exception as other:
+        return _errors.answer(other, request, around.is_debug)
 
 
 def handler_of(error: Exception, handlers: Handlers) -> ExceptionHandler | None:
@@ -232,7 +239,7 @@ def body_reader(model: Any) -> Callable[[Request], Any]:
     """
     from pydantic import ValidationError
 
-    validate = model.model_validate_json
+    validate = validator_of(model)
 
     def read(request: Request) -> Any:
         try:
@@ -241,3 +248,18 @@ def body_reader(model: Any) -> Callable[[Request], Any]:
             raise RequestValidationError.of(error) from None
 
     return read
+
+
+def validator_of(model: Any) -> Callable[[bytes], Any]:
+    """Return what makes a model of JSON text: its own validator, unless the class has another way.
+
+    Raises: pydantic's ValidationError from it.
+    """
+    from pydantic import BaseModel
+
+    method = model.model_validate_json
+    usual: Any = BaseModel.model_validate_json
+    # A class whose annotations are not all known yet gets its validator with the first use of the method.
+    if method.__func__ is usual.__func__ and model.__pydantic_complete__:
+        return model.__pydantic_validator__.validate_json  # type: ignore[no-any-return]
+    return method  # type: ignore[no-any-return]

@@ -18,6 +18,7 @@ __all__ = [
     "CorsRules",
     "Engine",
     "Inlet",
+    "Model",
     "Mount",
     "Outlet",
     "Param",
@@ -253,6 +254,23 @@ class Param:
     ) -> Param: ...
 
 @final
+class Model:
+    """The model that the JSON body of a request is made into.
+
+    `validate` makes it of bytes; `refuse` says what is raised in place of what that raised. `index` is its place in
+    the signature, `keyword` its name where it is keyword-only.
+    """
+
+    def __new__(
+        cls,
+        validate: Callable[[bytes], object],
+        refuse: Callable[[Exception], Exception],
+        *,
+        index: int | None,
+        keyword: str | None,
+    ) -> Model: ...
+
+@final
 class Route:
     """One route as the engine takes it; `params` stand in signature order.
 
@@ -276,6 +294,7 @@ class Route:
         max_body: int | None,
         streams_body: bool,
         name: str,
+        model: Model | None = None,
     ) -> Route: ...
 
 # worker.rs

@@ -111,6 +111,13 @@ def with_input(one: dict[str, Any], given: object) -> dict[str, Any]:
     }
 
 
+def refusal(error: Exception) -> Exception:
+    """Return what is raised for a body that a model was not made of."""
+    from pydantic import ValidationError
+
+    return RequestValidationError.of(error) if isinstance(error, ValidationError) else error
+
+
 class BadResponseHeader(ValueError):
     """A header field of an answer that HTTP forbids; the text names it. Raised by the extension only."""
 

@@ -99,6 +99,16 @@ def model_json(value: "BaseModel", base_model: "type[BaseModel]") -> bytes:
     return value.model_dump_json().encode()
 
 
+def is_usual_model(kind: type) -> bool:
+    """Whether values of this class are models that `model_json` asks the serialiser of."""
+    base_model = loaded_base_model()
+    return (
+        base_model is not None
+        and issubclass(kind, base_model)
+        and kind.model_dump_json is base_model.model_dump_json
+    )
+
+
 @lru_cache(maxsize=512)
 def field_names(kind: type) -> tuple[str, ...]:
     """Names of a dataclass's fields, in order."""

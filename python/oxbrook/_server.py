@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from oxbrook import _core, _errors, _gil, _leftover
 from oxbrook._after import after_runner
 from oxbrook._blocking import Pool
-from oxbrook._compose import Surroundings, compose
+from oxbrook._compose import Surroundings, compose, validator_of
 from oxbrook._lifespan import ProcessLifespan
 from oxbrook._loops import WorkerLoop
 from oxbrook._options import ServerOptions, loop_name
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from oxbrook._app import App
+    from oxbrook._binding import Argument, Binding
     from oxbrook._core import Request
     from oxbrook._routing import Route
 
@@ -296,6 +297,7 @@ def compiled(route: Route, around: Surroundings) -> _core.Route:
     binding = route.binding
     # What is composed takes the request and then every value by its place.
     endpoint = compose(route, around)
+    model = binding.model if endpoint is None else None
     params = [
         _core.Param(
             parameter.wire_name,
@@ -325,6 +327,17 @@ def compiled(route: Route, around: Surroundings) -> _core.Route:
         max_body=route.max_body,
         streams_body=binding.is_streamed,
         name=route.name,
+        model=None if model is None else model_of(binding, model),
+    )
+
+
+def model_of(binding: Binding, argument: Argument) -> _core.Model:
+    """Return the model of a body as the engine takes it."""
+    return _core.Model(
+        validator_of(argument.model),
+        _errors.refusal,
+        index=None if argument.is_keyword_only else binding.arguments.index(argument),
+        keyword=argument.name if argument.is_keyword_only else None,
     )
 
 

@@ -54,14 +54,58 @@ pub(crate) enum Outcome {
     },
 }
 
-/// The answer that `value`, returned by a handler of a route with this status, stands for.
+/// What a route says about its answers.
+pub(crate) struct Answers {
+    /// The status of a value that has none of its own.
+    status: u16,
+    /// The class of models among what its handler returns, known from the first one; `None`: it was no model.
+    model: PyOnceLock<Option<Py<PyType>>>,
+}
+
+impl Answers {
+    pub(crate) fn new(status: u16) -> Self {
+        Self { status, model: PyOnceLock::new() }
+    }
+
+    /// The JSON text of a model of the class that was seen first, by its own serialiser; `None` for other values.
+    #[inline]
+    fn model_json<'py>(&self, value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let py = value.py();
+        match self.model.get(py) {
+            Some(Some(class)) if class.as_ptr().cast() == value.get_type_ptr() => {
+                let serializer = value.get_type().getattr(intern!(py, "__pydantic_serializer__"))?;
+                let text = serializer.call_method1(intern!(py, "to_json"), (value,))?;
+                Ok(Some(text.cast_into()?))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Remembers the class of a value that went as JSON, if it is the first.
+    fn remember(&self, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = value.py();
+        if self.model.get(py).is_none() {
+            let class = value.get_type();
+            let is_model = py
+                .import(intern!(py, "oxbrook._json"))?
+                .call_method1(intern!(py, "is_usual_model"), (&class,))?
+                .is_truthy()?;
+            // Of two loops that are here at once the first stays.
+            let _ = self.model.set(py, is_model.then(|| class.unbind()));
+        }
+        Ok(())
+    }
+}
+
+/// The answer that `value`, returned by a handler of a route with these answers, stands for.
 ///
 /// # Errors
 ///
 /// `BadResponseHeader` for a header field that HTTP forbids, `TypeError` for a value without a JSON form or a
 /// body that is neither bytes nor text, and what code of the value itself raises. All are for
 /// `oxbrook._errors.answer`.
-pub(crate) fn to_reply(py: Python<'_>, value: &Bound<'_, PyAny>, route_status: u16) -> PyResult<Outcome> {
+pub(crate) fn to_reply(py: Python<'_>, value: &Bound<'_, PyAny>, answers: &Answers) -> PyResult<Outcome> {
+    let route_status = answers.status;
     let value_type = value.get_type_ptr();
     if value_type == &raw mut ffi::PyUnicode_Type {
         // SAFETY: the type was just compared with that of `str`.
@@ -78,12 +122,15 @@ pub(crate) fn to_reply(py: Python<'_>, value: &Bound<'_, PyAny>, route_status: u
     } else if value.is_none() {
         let status = if route_status == 200 { 204 } else { route_status };
         Ok(whole(status, "text/plain", Bytes::new()))
+    } else if let Some(text) = answers.model_json(value)? {
+        Ok(whole(route_status, JSON, Bytes::copy_from_slice(text.as_bytes())))
     } else {
-        by_class(py, value, route_status)
+        by_class(py, value, answers)
     }
 }
 
-fn by_class(py: Python<'_>, value: &Bound<'_, PyAny>, route_status: u16) -> PyResult<Outcome> {
+fn by_class(py: Python<'_>, value: &Bound<'_, PyAny>, answers: &Answers) -> PyResult<Outcome> {
+    let route_status = answers.status;
     let classes = Classes::get(py)?;
     // `is_instance` of the exact type answers at once.
     if value.is_instance(classes.response.bind(py))? {
@@ -95,21 +142,22 @@ fn by_class(py: Python<'_>, value: &Bound<'_, PyAny>, route_status: u16) -> PyRe
         let (head, _) = head_of(value)?;
         Ok(Outcome::File { path, head, file: value.clone().unbind() })
     } else if value.is_instance(classes.reply.bind(py))? {
-        reply(py, value, route_status)
+        reply(py, value, answers)
     } else if let Some(body) = body_of(value)? {
         Ok(whole(route_status, content_type_of(value), body))
     } else {
+        answers.remember(value)?;
         json_value(value, route_status)
     }
 }
 
 /// A `Reply`: what its value stands for, under its own status and with its headers.
-fn reply(py: Python<'_>, value: &Bound<'_, PyAny>, route_status: u16) -> PyResult<Outcome> {
+fn reply(py: Python<'_>, value: &Bound<'_, PyAny>, answers: &Answers) -> PyResult<Outcome> {
     let inner = value.getattr(intern!(py, "value"))?;
     if inner.is_instance(Classes::get(py)?.reply.bind(py))? {
         return Err(PyTypeError::new_err("the value of a Reply is another Reply"));
     }
-    let mut outcome = to_reply(py, &inner, route_status)?;
+    let mut outcome = to_reply(py, &inner, answers)?;
     let status: Option<u16> = value.getattr(intern!(py, "status"))?.extract()?;
     let headers = value.getattr(intern!(py, "headers"))?;
     let mut added = ReplyHead { status: 200, content_type: None, headers: Vec::new() };

@@ -221,7 +221,7 @@ impl PyRequest {
 
     /// The whole body; RuntimeError where it flows and was not read yet.
     #[getter]
-    fn body(&self, py: Python<'_>) -> PyResult<Py<PyBytes>> {
+    pub(crate) fn body(&self, py: Python<'_>) -> PyResult<Py<PyBytes>> {
         if let Some(inlet) = &self.inlet {
             return inlet.get().kept(py).ok_or_else(|| {
                 PyRuntimeError::new_err("the body was not read yet: `await request.read()` gives it")

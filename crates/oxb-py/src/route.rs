@@ -24,6 +24,7 @@ fn pattern_mistake(pattern: &str) -> Option<String> {
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(pattern_mistake, module)?)?;
     module.add_class::<Route>()?;
+    module.add_class::<Model>()?;
     module.add_class::<Param>()
 }
 
@@ -119,6 +120,26 @@ fn choice_item(choice: &Bound<'_, PyAny>) -> PyResult<ChoiceItem> {
         .map_err(|_| PyTypeError::new_err("a choice is a str or a 64-bit int"))
 }
 
+/// The model that the JSON body of a request is made into.
+#[pyclass(frozen, module = "oxbrook._core")]
+pub(crate) struct Model {
+    validate: Py<PyAny>,
+    refuse: Py<PyAny>,
+    index: Option<usize>,
+    keyword: Option<String>,
+}
+
+#[pymethods]
+impl Model {
+    /// `validate` makes it of bytes; `refuse` says what is raised in place of what that raised. `index` is its place
+    /// in the signature, `keyword` its name where it is keyword-only.
+    #[new]
+    #[pyo3(signature = (validate, refuse, *, index, keyword))]
+    fn new(validate: Py<PyAny>, refuse: Py<PyAny>, index: Option<usize>, keyword: Option<String>) -> Self {
+        Self { validate, refuse, index, keyword }
+    }
+}
+
 /// One route as the engine takes it.
 #[pyclass(frozen, module = "oxbrook._core")]
 pub(crate) struct Route {
@@ -134,6 +155,7 @@ pub(crate) struct Route {
     max_body: Option<u64>,
     streams_body: bool,
     name: String,
+    model: Option<Py<Model>>,
 }
 
 #[pymethods]
@@ -143,7 +165,7 @@ impl Route {
     #[new]
     #[pyo3(signature = (
         method, path, handler, *, kind, request_index, request_keyword, params, status, cancel_on_disconnect,
-        max_body, streams_body, name
+        max_body, streams_body, name, model=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "keywords of a Python constructor")]
     fn new(
@@ -159,6 +181,7 @@ impl Route {
         max_body: Option<u64>,
         streams_body: bool,
         name: String,
+        model: Option<Py<Model>>,
     ) -> PyResult<Self> {
         let kind = match kind {
             "async" => Kind::Async,
@@ -179,6 +202,7 @@ impl Route {
             max_body,
             streams_body,
             name,
+            model,
         })
     }
 }
@@ -221,8 +245,27 @@ impl Route {
                 Some(keyword) => named.push((keyword.as_str(), argument)),
             }
         }
+        // By their places in the whole signature, so the first of them goes in first.
+        let mut others = Vec::new();
         if let Some(place) = self.request_index {
-            positional.insert(place.min(positional.len()), Argument::Request);
+            others.push((place, Argument::Request));
+        }
+        if let Some(model) = self.model.as_ref().map(Py::get) {
+            let argument = Argument::Model {
+                validate: model.validate.clone_ref(py),
+                refuse: model.refuse.clone_ref(py),
+            };
+            match (&model.keyword, model.index) {
+                (Some(keyword), _) => named.push((keyword.as_str(), argument)),
+                (None, Some(place)) => others.push((place, argument)),
+                (None, None) => {
+                    return Err(PyValueError::new_err("a model is given by its place or by its name"));
+                }
+            }
+        }
+        others.sort_by_key(|(place, _)| *place);
+        for (place, argument) in others {
+            positional.insert(place.min(positional.len()), argument);
         }
         if let Some(keyword) = &self.request_keyword {
             named.push((keyword, Argument::Request));

@@ -111,7 +111,7 @@ impl BlockingCall {
         let outcome = context.enter(py).and_then(|entered| {
             let called = self.plan.call(py, self.worker.get().site(), &mut asked);
             drop(entered);
-            to_reply(py, &called?, self.plan.status)
+            to_reply(py, &called?, &self.plan.answers)
         });
         let plan = Arc::clone(&self.plan);
         match outcome {

@@ -376,7 +376,7 @@ pub(super) fn fail(
     }
     let reply = asked.show(py, site).map(|request| request.clone_ref(py)).and_then(|request| {
         let response = site.answer.bind(py).call1((error.into_value(py), request, site.is_debug))?;
-        match to_reply(py, &response, plan.status)? {
+        match to_reply(py, &response, &plan.answers)? {
             Outcome::Whole(reply) => Ok(Some(reply)),
             Outcome::Stream { .. } | Outcome::File { .. } => Ok(None),
         }

@@ -10,9 +10,10 @@ use oxb_http::request::Request;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyString, PyTuple};
+use pyo3::types::{PyBytes, PyString, PyTuple};
 
 use super::site::Site;
+use crate::reply::Answers;
 use crate::request::PyRequest;
 use crate::values::{Converter, to_python};
 
@@ -82,6 +83,15 @@ impl Asked {
         }
     }
 
+    /// The whole body.
+    fn body(&self, py: Python<'_>) -> PyResult<Py<PyBytes>> {
+        match self {
+            Self::Raw(Some(request)) => Ok(PyBytes::new(py, request.body()).unbind()),
+            Self::Raw(None) => Ok(PyBytes::new(py, b"").unbind()),
+            Self::Shown(request) => request.get().body(py),
+        }
+    }
+
     /// The coerced parameters; once.
     fn take_values(&mut self) -> Vec<Value> {
         match self {
@@ -97,6 +107,8 @@ pub(crate) enum Argument {
     Request,
     /// A coerced value by its place in the request's values; the default where it was not given.
     Value { index: usize, converter: Converter, default: Py<PyAny> },
+    /// The body, made into a model.
+    Model { validate: Py<PyAny>, refuse: Py<PyAny> },
 }
 
 /// How a handler is called: what by place, then what by name.
@@ -110,7 +122,7 @@ pub(crate) struct Call<'a> {
 /// One registered handler.
 pub(crate) struct Plan {
     pub(crate) kind: Kind,
-    pub(crate) status: u16,
+    pub(crate) answers: Answers,
     pub(crate) cancels_on_disconnect: bool,
     /// Its name, as Tasks show it.
     pub(crate) name: Py<PyString>,
@@ -118,6 +130,12 @@ pub(crate) struct Plan {
     arguments: Vec<Argument>,
     /// The names of those at the end that are given by name.
     keywords: Option<Py<PyTuple>>,
+}
+
+/// What is raised in place of the error of a model's validator.
+#[cold]
+fn refused(py: Python<'_>, refuse: &Py<PyAny>, error: PyErr) -> PyErr {
+    refuse.bind(py).call1((error.into_value(py),)).map_or_else(|error| error, PyErr::from_value)
 }
 
 impl Plan {
@@ -140,7 +158,7 @@ impl Plan {
         };
         Ok(Self {
             kind,
-            status,
+            answers: Answers::new(status),
             cancels_on_disconnect,
             name: PyString::new(py, name).unbind(),
             handler,
@@ -189,6 +207,10 @@ impl Plan {
                 Argument::Value { index, converter, default } => match values.get(*index) {
                     None | Some(Value::Absent) => default.clone_ref(py),
                     Some(value) => to_python(py, converter, value)?,
+                },
+                Argument::Model { validate, refuse } => match validate.call1(py, (asked.body(py)?,)) {
+                    Ok(model) => model,
+                    Err(error) => return Err(refused(py, refuse, error)),
                 },
             });
         }

@@ -333,7 +333,7 @@ impl State {
             Sent::Returned(value) => {
                 let coroutine = self.coroutine.take();
                 drop(coroutine);
-                match to_reply(py, value.bind(py), plan.status) {
+                match to_reply(py, value.bind(py), &plan.answers) {
                     Ok(Outcome::Whole(reply)) if !asked.has_work() => {
                         owed.reply(&self.worker.get().loops, reply);
                         None

@@ -32,7 +32,7 @@ impl State {
                 sent.release(loops);
                 None
             }
-            Answer::Owed(owed) => match to_reply(py, value.bind(py), plan.status) {
+            Answer::Owed(owed) => match to_reply(py, value.bind(py), &plan.answers) {
                 Ok(outcome) => {
                     let held = Held { plan, asked, context, answer: Answer::Owed(owed) };
                     self.answer(py, desk, held, outcome)
