@@ -94,3 +94,7 @@ with_cors = App(
 )
 with_cors.get("/info")(info)
 with_cors.get("/")(hello)
+
+with_access_log = App(openapi_url=None, docs_url=None, mcp_url=None, access_log=True)
+with_access_log.get("/info")(info)
+with_access_log.get("/")(hello)

@@ -37,9 +37,10 @@ class App(Decorators):
     `openapi_url` is the path of the OpenAPI document, `docs_url` that of the page that shows it; None for
     none, and without a document there is no page. `mcp_url` accepts None alone until what is behind it is
     built.
-    `debug=True` lets the text of an exception reach a client. `lifespan(app)` runs once around serving,
-    `worker_lifespan(app)` on every loop; each is an async generator function or gives an async context
-    manager, and yields a mapping, or nothing, that `request.state` shows.
+    `debug=True` lets the text of an exception reach a client. `access_log=True` logs a line for every
+    request. `lifespan(app)` runs once around serving, `worker_lifespan(app)` on every loop; each is an async
+    generator function or gives an async context manager, and yields a mapping, or nothing, that
+    `request.state` shows.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class App(Decorators):
         docs_url: str | None = "/docs",
         mcp_url: None = None,
         debug: bool = False,
+        access_log: bool = False,
         lifespan: Hook | None = None,
         worker_lifespan: Hook | None = None,
         cors: CORS | None = None,
@@ -72,6 +74,7 @@ class App(Decorators):
         self.docs_url = docs_url
         self.mcp_url = mcp_url
         self.debug = debug
+        self.access_log = access_log
         self.lifespan = lifespan
         self.worker_lifespan = worker_lifespan
         self.cors = cors

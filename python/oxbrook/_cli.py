@@ -88,6 +88,7 @@ def build_parser() -> Parser:
     add_finding(run)
     for flag in (*_flags.PLACES, *_flags.SERVER, _flags.LOG_LEVEL):
         run.add_argument(flag.option, type=flag.from_argument, metavar=flag.metavar, help=flag.help)
+    run.add_argument("--access-log", action="store_const", const=True, help=_flags.ACCESS_LOG.help)
     run.add_argument("--reload", action="store_const", const=True, help=_flags.RELOAD.help)
     run.add_argument(
         "--reload-dir",
@@ -227,10 +228,11 @@ def run(given: dict[str, Any]) -> int:
         check_uvloop()
     if is_reloading and not is_child:
         return supervise(given, options, original)
-    return serve(given, options, log_level)
+    access_log = _flags.value_of(_flags.ACCESS_LOG, given, environ)
+    return serve(given, options, log_level, access_log)
 
 
-def serve(given: dict[str, Any], options: dict[str, Any], log_level: str) -> int:
+def serve(given: dict[str, Any], options: dict[str, Any], log_level: str, access_log: object | None) -> int:
     """Import the target and serve it until a stop signal."""
     from oxbrook import _gil
 
@@ -242,6 +244,8 @@ def serve(given: dict[str, Any], options: dict[str, Any], log_level: str) -> int
     if Stopped.is_due:
         raise Stopped
     set_log_level(log_level)
+    if access_log is not None:
+        app.access_log = bool(access_log)
     try:
         app.run(**options)
     except RuntimeError as error:

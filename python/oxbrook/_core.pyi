@@ -14,6 +14,7 @@ from oxbrook._responses import Response
 from oxbrook._state import State
 
 __all__ = [
+    "AccessLog",
     "Context",
     "CorsRules",
     "Engine",
@@ -38,6 +39,21 @@ __all__ = [
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
+
+# access.rs
+
+@final
+class AccessLog:
+    """Records of requests, from the end of their responses until they are taken; at most `capacity` wait."""
+
+    def __new__(cls, capacity: int) -> AccessLog: ...
+    def take(self, limit: int) -> tuple[list[tuple[str, str, int, float, bool]], int] | None:
+        """Wait for records; return at most `limit`, and how many were lost since. None once it is closed.
+
+        A record is method, target, status, milliseconds, and whether an exception nobody handled is behind it.
+        """
+    def close(self) -> None:
+        """No more records come: what waits can still be taken."""
 
 # cors.rs
 
@@ -217,6 +233,8 @@ class Request:
         """A handler is about to begin. True when its client left meanwhile."""
     def _handler_ended(self) -> None:
         """A handler has ended: a client that leaves now cancels nothing."""
+    def _unhandled(self) -> None:
+        """An exception that nobody handled is answered with a 500."""
     def _handler_failed(self) -> None:
         """A handler, or what is around it, raised."""
     @overload
@@ -381,6 +399,7 @@ class Engine:
         submit: Callable[[Callable[[], object]], None],
         cors: CorsRules | None = None,
         mounts: list[Mount] = ...,
+        access_log: AccessLog | None = None,
     ) -> Engine: ...
     def bind(self) -> tuple[int, int, int] | None:
         """Take the place to listen at; returns what was lowered for want of descriptors: from, to, limit."""

@@ -174,6 +174,8 @@ def answer(exc: BaseException, request: "Request | None", debug: bool) -> Respon
     method = request.method if request is not None else "-"
     path = request.path if request is not None else "-"
     extra = {"method": method, "path": path}
+    if request is not None:
+        request._unhandled()
     if isinstance(exc, BadResponseHeader):
         LOGGER.error("%s %s: bad response header: %s", method, path, exc, extra=extra)
         return Response(problem(500, "bad response header"), 500, CONTENT_TYPE)

@@ -193,6 +193,7 @@ SERVER: Final = (
     ),
 )
 LOG_LEVEL: Final = Flag("log_level", one_of(LOG_LEVELS), "debug, info, warning or error (info)", "LEVEL")
+ACCESS_LOG: Final = Flag("access_log", boolean, "log a line for every request")
 RELOAD: Final = Flag("reload", boolean, "restart the server when a watched file changes")
 
 

@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from oxbrook import _core, _errors, _gil, _leftover
+from oxbrook._access import AccessWriter
 from oxbrook._after import after_runner
 from oxbrook._blocking import Pool
 from oxbrook._compose import Surroundings, compose, validator_of
@@ -46,6 +47,8 @@ SLOT_STEP: Final = 0.01
 LOOP_GRACE: Final = 1.0
 # How long a blocking handler that outlived the grace may still take, in seconds.
 POOL_GRACE: Final = 1.0
+# How long the lines of the access log that wait at the end may take, in seconds.
+LOG_GRACE: Final = 5.0
 
 Address = tuple[str, int] | str
 
@@ -107,6 +110,7 @@ class ServerHandle:
         self._look_at_gil()
         pool = self._app._pool.pool = Pool(options.blocking_threads)
         app = self._app
+        writer = AccessWriter() if app.access_log else None
         around = Surroundings(tuple(app._middleware), dict(app._handlers), app.debug, pool)
         engine = _core.Engine(
             [compiled(route, around) for route in self._routes],
@@ -122,11 +126,13 @@ class ServerHandle:
             submit=pool.submit,
             mounts=[mount.core for mount in app.mounts],
             cors=None if app.cors is None else app.cors._rules,
+            access_log=None if writer is None else writer.log,
         )
         with self._lifespan():
             # A stop while the hook set up: nothing is served.
             if not self._stops:
-                self._serve_loops(engine, waiting)
+                with logged(writer):
+                    self._serve_loops(engine, waiting)
         pool.close(0.0)
 
     def _serve_loops(self, engine: _core.Engine, waiting: socket.socket) -> None:
@@ -275,6 +281,21 @@ class ServerHandle:
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self.shutdown()
+
+
+@contextmanager
+def logged(writer: AccessWriter | None) -> Iterator[None]:
+    """Have the access log written, if there is one, until all of it is."""
+    if writer is None:
+        yield
+        return
+    writer.start()
+    try:
+        yield
+    finally:
+        writer.end(LOG_GRACE)
+        # One whose logger hangs is left behind.
+        _leftover.leave_threads([writer.thread])
 
 
 def held(engine: _core.Engine) -> int:

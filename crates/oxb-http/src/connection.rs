@@ -13,6 +13,7 @@ mod files;
 mod handed;
 mod heads;
 mod inflows;
+mod logging;
 mod streams;
 
 use std::future::Future;
@@ -147,6 +148,8 @@ pub(crate) struct Connection<T> {
     scan: HeadScan,
     phase: Phase,
     is_first: bool,
+    /// What the access log will say of the request in progress.
+    entry: Option<Box<logging::Entry>>,
 }
 
 impl<T: Transport> Connection<T> {
@@ -155,7 +158,16 @@ impl<T: Transport> Connection<T> {
         site.opened();
         let seat = io_thread::with(|io| io.sit());
         let socket = Socket::new(transport, seat);
-        Self { socket, site, seat, peer, scan: HeadScan::new(), phase: Phase::Head, is_first: true }
+        Self {
+            socket,
+            site,
+            seat,
+            peer,
+            scan: HeadScan::new(),
+            phase: Phase::Head,
+            is_first: true,
+            entry: None,
+        }
     }
 
     #[cfg(feature = "harness")]
@@ -266,6 +278,7 @@ impl<T> Drop for Connection<T> {
         self.give_up();
         self.forget_body();
         self.site.budget.give_back(self.reserved());
+        self.log_ends();
         io_thread::with(|io| io.leave(self.seat));
         self.site.closed();
     }

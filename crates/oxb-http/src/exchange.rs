@@ -74,6 +74,7 @@ pub struct Exchange {
     unsent: AtomicUsize,
     wants_room: AtomicBool,
     is_detached: AtomicBool,
+    has_failed: AtomicBool,
     file_end: AtomicU8,
 }
 
@@ -100,6 +101,7 @@ impl Exchange {
             unsent: AtomicUsize::new(0),
             wants_room: AtomicBool::new(false),
             is_detached: AtomicBool::new(false),
+            has_failed: AtomicBool::new(false),
             file_end: AtomicU8::new(FileEnd::Pending as u8),
         }
     }
@@ -128,6 +130,17 @@ impl Exchange {
     pub fn set_seat(&self, seat: Option<u32>) {
         // Relaxed: written and read by the loop's own thread only.
         self.seat.store(seat.unwrap_or(u32::MAX), Ordering::Relaxed);
+    }
+
+    /// Says that whoever should have answered failed, so that the access log can tell. Before the answer is given.
+    pub fn fail(&self) {
+        // Relaxed: the answer that follows takes it along.
+        self.has_failed.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        // Relaxed: read once the answer is here, which `fail` came before.
+        self.has_failed.load(Ordering::Relaxed)
     }
 
     /// Whether nobody waits for the answer any more: the client left, or was answered by a timeout.

@@ -42,6 +42,7 @@ pub mod problem;
 pub mod query;
 pub mod router;
 
+pub mod access_log;
 mod answer;
 mod body;
 mod budget;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::access_log::AccessLog;
 use crate::cors::Cors;
 
 /// Where to listen.
@@ -55,6 +56,8 @@ pub struct ServerOptions {
     pub write_timeout: Option<Duration>,
     /// Who may call from other origins; `None`: browsers let nobody.
     pub cors: Option<Arc<Cors>>,
+    /// Where requests are told of when their responses end; `None`: nowhere.
+    pub access_log: Option<Arc<AccessLog>>,
 }
 
 impl Default for ServerOptions {
@@ -72,6 +75,7 @@ impl Default for ServerOptions {
             body_timeout: Some(Duration::from_secs(30)),
             write_timeout: Some(Duration::from_secs(30)),
             cors: None,
+            access_log: None,
         }
     }
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use oxb_core::{Assignment, LoopSet, LoopSetOptions};
 use oxb_http::RouteOptions;
+use oxb_http::access_log::AccessLog;
 use oxb_http::cors::Cors;
 use oxb_http::listener::Address;
 use oxb_http::options::{Place, ServerOptions};
@@ -19,6 +20,7 @@ use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 
+use crate::access::PyAccessLog;
 use crate::allocator;
 use crate::bridge::Bridge;
 use crate::cors::CorsRules;
@@ -68,7 +70,12 @@ impl Options {
         })
     }
 
-    fn server_options(&self, io_threads: usize, cors: Option<Arc<Cors>>) -> ServerOptions {
+    fn server_options(
+        &self,
+        io_threads: usize,
+        cors: Option<Arc<Cors>>,
+        access_log: Option<Arc<AccessLog>>,
+    ) -> ServerOptions {
         ServerOptions {
             backlog: self.backlog,
             io_threads,
@@ -82,6 +89,7 @@ impl Options {
             body_timeout: limit(self.body_timeout),
             write_timeout: limit(self.write_timeout),
             cors,
+            access_log,
         }
     }
 }
@@ -107,6 +115,7 @@ pub(crate) struct Engine {
     options: Options,
     io_threads: usize,
     cors: Option<Arc<Cors>>,
+    access_log: Option<Arc<AccessLog>>,
     stage: Mutex<Stage>,
 }
 
@@ -145,7 +154,7 @@ impl Engine {
     #[new]
     #[pyo3(signature = (
         routes, options, *, loop_count, io_threads, app, is_debug, answer, log_stream, send_stream, run_after,
-        submit, cors=None, mounts=Vec::new()
+        submit, cors=None, mounts=Vec::new(), access_log=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "keywords of a Python constructor")]
     fn new(
@@ -163,6 +172,7 @@ impl Engine {
         submit: Py<PyAny>,
         cors: Option<PyRef<'_, CorsRules>>,
         mounts: Vec<Py<PyMount>>,
+        access_log: Option<PyRef<'_, PyAccessLog>>,
     ) -> PyResult<Self> {
         allocator::give_large_buffers_back();
         let plans = routes.iter().map(|route| route.get().plan(py).map(Arc::new));
@@ -194,6 +204,7 @@ impl Engine {
             options,
             io_threads,
             cors: cors.map(|rules| rules.cors()),
+            access_log: access_log.map(|log| log.log()),
             stage: Mutex::new(Stage::Idle),
         })
     }
@@ -201,7 +212,8 @@ impl Engine {
     /// Takes the place to listen at. Returns what had to be lowered for want of descriptors: from, to, limit.
     fn bind(&self, py: Python<'_>) -> PyResult<Option<(usize, usize, u64)>> {
         let place = self.options.place()?;
-        let options = self.options.server_options(self.io_threads, self.cors.clone());
+        let options =
+            self.options.server_options(self.io_threads, self.cors.clone(), self.access_log.clone());
         let mut bound =
             py.detach(|| Server::bind(place, options)).map_err(|error| errors::serve_error(&error))?;
         let lowered = bound.fit_descriptors();

@@ -6,6 +6,7 @@
 //!
 //! Invariant 1 of ARCHITECTURE.md: no code here that an I/O thread runs attaches to the interpreter.
 
+mod access;
 mod allocator;
 mod bridge;
 mod cors;
@@ -29,6 +30,7 @@ use pyo3::prelude::*;
 /// The module as Python imports it. It needs no GIL, so importing it never turns the GIL back on.
 #[pymodule(gil_used = false)]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    access::register(module)?;
     cors::register(module)?;
     engine::register(module)?;
     errors::register(module)?;

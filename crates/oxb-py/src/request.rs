@@ -383,6 +383,11 @@ impl PyRequest {
         self.progress.fail();
     }
 
+    /// An exception that nobody handled is answered with a 500.
+    fn _unhandled(&self) {
+        self.progress.unhandled();
+    }
+
     fn __repr__(&self) -> String {
         format!("<Request {} {}>", self.method_str(), self.path_str())
     }

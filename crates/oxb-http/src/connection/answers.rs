@@ -38,6 +38,7 @@ impl<T: Transport> Connection<T> {
             (true, true) => Persistence::KeepAlive,
             (true, false) => Persistence::Implied,
         };
+        self.log_status(head.status);
         let buf = &mut self.socket.output.buf;
         if buf.capacity() == 0 {
             *buf = io_thread::take_out();
@@ -47,6 +48,7 @@ impl<T: Transport> Connection<T> {
     }
 
     pub(super) fn after_answer(&mut self, asked: Asked) -> Turn {
+        self.log_ends();
         if asked.keep_alive {
             self.phase = Phase::Head;
             Turn::Again
@@ -66,6 +68,7 @@ impl<T: Transport> Connection<T> {
 
     /// Nothing more is read as a request. `lingers`: the client may still be sending.
     pub(super) fn close(&mut self, lingers: bool) -> Turn {
+        self.log_ends();
         self.phase = Phase::Closing { lingers };
         Turn::Again
     }

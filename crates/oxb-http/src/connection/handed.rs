@@ -107,6 +107,7 @@ impl<T: Transport> Connection<T> {
                 Part::File(answer) => self.send_file(asked, *answer),
                 Part::Overloaded => self.end_with(asked, &answer::overloaded()),
                 Part::Dropped | Part::Chunk(_) | Part::End | Part::Failed => {
+                    self.log_failure(true);
                     self.end_with(asked, &answer::problem(500, Some("handler finished without responding")))
                 }
             };
@@ -127,6 +128,7 @@ impl<T: Transport> Connection<T> {
 
     pub(super) fn answer_bad_head(&mut self, asked: Asked, error: &BadHead, rest: Rest) -> Turn {
         tracing::error!(%error, "bad response header");
+        self.log_failure(true);
         let asked = settled(asked, false, &rest);
         self.write_answer(asked, &answer::problem(500, Some("bad response header")));
         self.after_exchange(asked, rest)
@@ -176,6 +178,7 @@ impl<T: Transport> Connection<T> {
             Phase::Streaming(streaming) => &mut streaming.handed,
             _ => return rest,
         };
+        let has_failed = handed.exchange.has_failed();
         self.site.budget.give_back(std::mem::take(&mut handed.reserved));
         if let Some(end) = handed.file.take() {
             handed.exchange.end_file(end);
@@ -183,6 +186,7 @@ impl<T: Transport> Connection<T> {
             self.notify(Notice::Room(exchange));
         }
         io_thread::with(|io| io.end_exchange(self.seat));
+        self.log_failure(has_failed);
         rest
     }
 }

@@ -69,6 +69,7 @@ impl<T: Transport> Connection<T> {
         if let Some(answer) = cors.and_then(|cors| cors.preflight(&head)) {
             return self.refuse(&head, Asked { stance: Stance::Silent, ..asked }, &answer);
         }
+        self.log_begins(&head);
         let (route, values) = match self.site.router.find(head.method(), head.path()) {
             Found::Route { id, values, .. } => {
                 match self.site.router.coerce(id, &values, head.query(), Some(&head)) {
@@ -150,6 +151,7 @@ impl<T: Transport> Connection<T> {
 
     /// The answer is written: what is left of the body is read away.
     pub(super) fn read_away(&mut self, end: Box<BodyEnd>) -> Turn {
+        self.log_ends();
         io_thread::with(|io| {
             io.wait_for(self.seat, Timed::Nothing);
             io.set_deadline(self.seat, Some(DISCARD));

@@ -205,6 +205,7 @@ impl<T: Transport> Connection<T> {
         let (asked, ends_by_closing) = (streaming.handed.asked, streaming.body.ends_by_closing());
         let rest = self.end_exchange();
         if ends_by_closing {
+            self.log_ends();
             self.phase = Phase::Resetting { is_sent: false };
             return Turn::Again;
         }

@@ -27,6 +27,8 @@ pub(crate) struct Progress {
     is_missed: AtomicBool,
     /// The last handler raised or was cancelled: nothing runs after the response.
     has_failed: AtomicBool,
+    /// An exception that nobody handled was answered.
+    is_unhandled: AtomicBool,
     stage: AtomicU8,
     work: Mutex<Work>,
 }
@@ -38,7 +40,7 @@ struct Work {
     earlier: usize,
 }
 
-// Relaxed for the three flags: they are read and written by the loop's own thread.
+// Relaxed for the four flags: they are read and written by the loop's own thread.
 impl Progress {
     /// Middleware calls on. True when the client left meanwhile, so that the handler is not to begin.
     pub(super) fn begin(&self) -> bool {
@@ -64,6 +66,16 @@ impl Progress {
         };
         // Out of the lock: what it refers to may run code when it is let go.
         drop(dropped);
+    }
+
+    /// An exception that nobody handled is answered.
+    pub(super) fn unhandled(&self) {
+        self.is_unhandled.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether one was.
+    pub(crate) fn is_unhandled(&self) -> bool {
+        self.is_unhandled.load(Ordering::Relaxed)
     }
 
     /// Whether a client that leaves now cancels what runs. Where not, that is remembered.

@@ -382,7 +382,10 @@ pub(super) fn fail(
         }
     });
     match reply {
-        Ok(Some(reply)) => owed.reply(loops, reply),
+        Ok(Some(reply)) => {
+            asked.tell_failure(owed.responder.exchange());
+            owed.reply(loops, reply);
+        }
         // The engine answers 500 for a responder that was dropped.
         Ok(None) => owed.abandon(loops),
         Err(error) => {

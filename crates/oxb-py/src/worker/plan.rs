@@ -4,6 +4,7 @@
 //! names made once, so that a call is one vectorcall without a dictionary. A `Plan` holds Python objects: it
 //! lives in tables of the loops' side and is never touched by an I/O thread (invariant 1 of ARCHITECTURE.md).
 
+use oxb_http::exchange::Exchange;
 use oxb_http::head::Head;
 use oxb_http::params::Value;
 use oxb_http::request::Request;
@@ -65,6 +66,16 @@ impl Asked {
         match self {
             Self::Raw(_) => false,
             Self::Shown(request) => request.get().progress().close(),
+        }
+    }
+
+    /// Tells the exchange when the answer is that to an exception which nobody handled.
+    #[inline]
+    pub(crate) fn tell_failure(&self, exchange: &Exchange) {
+        if let Self::Shown(request) = self
+            && request.get().progress().is_unhandled()
+        {
+            exchange.fail();
         }
     }
 

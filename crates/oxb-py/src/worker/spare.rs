@@ -335,6 +335,7 @@ impl State {
                 drop(coroutine);
                 match to_reply(py, value.bind(py), &plan.answers) {
                     Ok(Outcome::Whole(reply)) if !asked.has_work() => {
+                        asked.tell_failure(owed.responder.exchange());
                         owed.reply(&self.worker.get().loops, reply);
                         None
                     }

@@ -56,6 +56,7 @@ impl State {
         let Held { plan, asked, context, answer } = held;
         match (answer, outcome) {
             (Answer::Owed(owed), Outcome::Whole(reply)) => {
+                asked.tell_failure(owed.responder.exchange());
                 if !asked.has_work() {
                     owed.reply(&self.worker.get().loops, reply);
                     return None;
