@@ -6,6 +6,9 @@ import asyncio
 import json
 import logging
 import socket
+import subprocess
+import sys
+import textwrap
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
@@ -353,6 +356,26 @@ def test_the_command_writes_lines_to_stderr(
     assert httpx.get(f"{server.url}/?a=b", timeout=DEADLINE).text == "hello"
     assert server.stop() == 0
     assert server.err.lines == (["INFO oxbrook.access: GET /?a=b 200"] if is_logged else [])
+
+
+def test_a_log_that_nobody_reads_delays_no_answer_and_no_end(write: Callable[[str, str], Path]) -> None:
+    """The pipe at stderr is full: the thread that writes hangs in it for ever."""
+    script = write("main.py", textwrap.dedent(SOURCE.replace("{options}", "access_log=True")))
+    command = [sys.executable, "-m", "oxbrook", "run", "main:app", "--port", "0"]
+    with subprocess.Popen(
+        command, cwd=script.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as server:
+        try:
+            assert server.stdout is not None
+            assert server.stdout.readline()
+            url = server.stdout.readline().split()[-1]
+            with httpx.Client(base_url=url, timeout=DEADLINE) as client:
+                for _ in range(1_000):
+                    assert client.get("/?" + "x" * 200).text == "hello"
+            server.terminate()
+            assert server.wait(DEADLINE) == 0
+        finally:
+            server.kill()
 
 
 def test_lines_as_json(serve: Callable[..., Command]) -> None:

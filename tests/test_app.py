@@ -63,6 +63,7 @@ def test_the_public_names_are_exactly_those_of_this_version() -> None:
         HTML
         HTTPError
         Header
+        Health
         JsonFormatter
         Query
         Redirect

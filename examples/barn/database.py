@@ -8,15 +8,19 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import aiosqlite
 from settings import settings
 
-from oxbrook import App, Depends, Request
+from oxbrook import App, Depends, Health, Request
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 Pool = asyncio.Queue[aiosqlite.Connection]
+
+
+health = Health()
 
 
 async def connect() -> aiosqlite.Connection:
@@ -67,6 +71,16 @@ async def worker_lifespan(app: App) -> AsyncIterator[dict[str, Pool]]:
     finally:
         for connection in connections:
             await connection.close()
+
+
+@health.check
+async def database(state: Any) -> None:
+    """A database that takes no statement is no database."""
+    connection = await state.pool.get()
+    try:
+        await connection.execute("SELECT 1")
+    finally:
+        state.pool.put_nowait(connection)
 
 
 async def borrowed(request: Request) -> AsyncIterator[aiosqlite.Connection]:

@@ -12,7 +12,7 @@ import accounts
 import items
 import pictures
 import reports
-from database import lifespan, worker_lifespan
+from database import health, lifespan, worker_lifespan
 
 from oxbrook import CORS, App, Reply, Request
 
@@ -22,6 +22,8 @@ app = App(
     description="Who owns what in a barn.",
     lifespan=lifespan,
     worker_lifespan=worker_lifespan,
+    health=health,
+    access_log=True,
     cors=CORS(["http://localhost:5173"], allow_credentials=True),
 )
 

@@ -22,6 +22,7 @@ from oxbrook._cors import CORS
 from oxbrook._depends import Depends
 from oxbrook._errors import HTTPError, RequestValidationError
 from oxbrook._forms import Form, FormData, UploadFile
+from oxbrook._health import Health
 from oxbrook._markers import Cookie, Header, Query
 from oxbrook._responses import HTML, File, Redirect, Reply, Response, Stream
 from oxbrook._router import Router
@@ -44,6 +45,7 @@ __all__ = [
     "FormData",
     "HTTPError",
     "Header",
+    "Health",
     "JsonFormatter",
     "Query",
     "Redirect",

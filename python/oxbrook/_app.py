@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,6 +16,7 @@ from oxbrook._blocking import AppPool
 from oxbrook._compose import ExceptionHandler, Middleware, check_async
 from oxbrook._cors import CORS
 from oxbrook._decorators import Decorators
+from oxbrook._health import Health, Place, ready_route
 from oxbrook._lifespan import Hook
 from oxbrook._options import MAX_MESSAGE, ServerOptions
 from oxbrook._router import Router, flattened
@@ -56,6 +57,7 @@ class App(Decorators):
         lifespan: Hook | None = None,
         worker_lifespan: Hook | None = None,
         cors: CORS | None = None,
+        health: Health | None = None,
     ) -> None:
         if mcp_url is not None:
             raise ValueError("mcp_url is not built yet: only None is accepted")
@@ -67,6 +69,8 @@ class App(Decorators):
                 raise TypeError(f"{name} must be callable, not {type(hook).__name__}")
         if cors is not None and not isinstance(cors, CORS):
             raise TypeError(f"cors must be a CORS, not {type(cors).__name__}")
+        if health is not None and not isinstance(health, Health):
+            raise TypeError(f"health must be a Health, not {type(health).__name__}")
         self.title = title
         self.version = version
         self.description = description
@@ -78,6 +82,7 @@ class App(Decorators):
         self.lifespan = lifespan
         self.worker_lifespan = worker_lifespan
         self.cors = cors
+        self.health = health
         self.state = State({})
         self.workers: int | None = None
         self.mounts: list[Mount] = []
@@ -102,14 +107,22 @@ class App(Decorators):
         plain: dict[str, Any] = json.loads(encode_json(document(self, self.routes)))
         return plain
 
-    def _served(self, has_parts: bool = True) -> list[Route]:
+    def _served(self, has_parts: bool = True, loops: Sequence[Place] = ()) -> list[Route]:
         """Return every route a server has, those the app answers by itself included.
 
         `has_parts`: also those of what the documentation page is made of, which nobody asks for by hand.
+        `loops`: where the checks of the probes run.
         """
-        routes = self.routes
+        own = self._documents(has_parts)
+        if self.health is not None and self.health.checks:
+            own.append(ready_route(self.health, loops))
+        # What the app has at such a place is its own.
+        return [*self.routes, *(route for route in own if not self._table.takes_get(route.shape))]
+
+    def _documents(self, has_parts: bool) -> list[Route]:
+        """Return the routes of the OpenAPI document and of the page that shows it."""
         if self.openapi_url is None:
-            return routes
+            return []
         from oxbrook._core import encode_json
         from oxbrook._responses import Response
 
@@ -124,8 +137,7 @@ class App(Decorators):
 
             page, *parts = docs_routes(self, self.docs_url, self.openapi_url)
             own += [page, *parts] if has_parts else [page]
-        # What the app has at such a place is its own.
-        return [*routes, *(route for route in own if not self._table.takes_get(route.shape))]
+        return own
 
     def per_worker(self, total: int) -> int:
         """Return a loop's share of a total, of the connections of a database for example.

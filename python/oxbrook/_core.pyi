@@ -24,6 +24,7 @@ __all__ = [
     "Outlet",
     "Param",
     "Poll",
+    "Probes",
     "Request",
     "Route",
     "Worker",
@@ -80,6 +81,16 @@ def generate_load(load: Mapping[str, object]) -> str:
         seconds, process (the server's first, whose tree is accounted).
     Raises: KeyError, TypeError or ValueError for a wrong load; RuntimeError where none can be made.
     """
+
+# health.rs
+
+@final
+class Probes:
+    """The probes of one server; `stall_after` in seconds, `has_checks` where a route at `ready` is asked too."""
+
+    def __new__(cls, live: str, ready: str, stall_after: float, has_checks: bool) -> Probes: ...
+    def drain(self) -> None:
+        """From here on the server is not ready."""
 
 # json.rs
 
@@ -400,6 +411,7 @@ class Engine:
         cors: CorsRules | None = None,
         mounts: list[Mount] = ...,
         access_log: AccessLog | None = None,
+        health: Probes | None = None,
     ) -> Engine: ...
     def bind(self) -> tuple[int, int, int] | None:
         """Take the place to listen at; returns what was lowered for want of descriptors: from, to, limit."""

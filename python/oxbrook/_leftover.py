@@ -16,8 +16,13 @@ import sys
 import threading
 from collections.abc import Iterable
 from contextlib import suppress
+from typing import Final
+
+# How long the exit functions may take where one of them may wait for a thread that was left, in seconds.
+EXIT_GRACE: Final = 5.0
 
 _threads: list[threading.Thread] = []
+_writers: list[threading.Thread] = []
 _tasks: list[object] = []
 
 
@@ -27,6 +32,13 @@ def leave_threads(threads: Iterable[threading.Thread]) -> None:
     if alive:
         _register()
         _threads.extend(alive)
+
+
+def leave_writer(thread: threading.Thread) -> None:
+    """Do not wait for this one either: it hangs in a logging handler, whose lock an exit function wants."""
+    if thread.is_alive():
+        leave_threads([thread])
+        _writers.append(thread)
 
 
 def leave_tasks(tasks: Iterable[object]) -> None:
@@ -47,11 +59,21 @@ def _register() -> None:
 def _end_process() -> None:
     if not _tasks and not any(thread.is_alive() for thread in _threads):
         return
+    if any(thread.is_alive() for thread in _writers):
+        last = threading.Thread(target=_finish, daemon=True)
+        last.start()
+        last.join(EXIT_GRACE)
+    else:
+        _finish()
+    # Set where the program ended with an exception that was shown.
+    os._exit(1 if getattr(sys, "last_value", None) is not None else 0)
+
+
+def _finish() -> None:
+    """Run the exit functions, and write out what was printed."""
     run_exit_functions = getattr(atexit, "_run_exitfuncs", None)
     if run_exit_functions is not None:
         run_exit_functions()
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):
             stream.flush()
-    # Set where the program ended with an exception that was shown.
-    os._exit(1 if getattr(sys, "last_value", None) is not None else 0)

@@ -81,6 +81,8 @@ class WorkerLoop:
         self._poll: Any = None
         self._stopping: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        # What its handlers see as `request.state`.
+        self.state: State | None = None
         self._ends = math.inf
         self._is_asked_to_stop = False
         self._is_over = False
@@ -100,6 +102,11 @@ class WorkerLoop:
                 return
         if self.error is not None:
             raise self.error
+
+    @property
+    def event_loop(self) -> asyncio.AbstractEventLoop | None:
+        """The loop, once there is one."""
+        return self._loop
 
     def stop(self, ends: float) -> None:
         """Cancel what runs and end by `ends`, on the monotonic clock; a second call gives another time.
@@ -208,6 +215,7 @@ class WorkerLoop:
             yielded = await self._lifespan.begin(self._stopping.set)
             self._starting = None
             state = State(joined(state, yielded))
+        self.state = state
         self.worker.start(self._loop, self._is_polled, state)
         if self._poll is not None:
             self._poll.watch()

@@ -228,8 +228,8 @@ def check_responses(responses: object) -> None:
             raise TypeError(f"responses[{status}] must be a pydantic model or None, not {model!r}")
 
 
-def built_in(method: str, path: str, fn: Handler) -> Route:
-    """Return a route that the app answers by itself: inline, public, and in no document."""
+def built_in(method: str, path: str, fn: Handler, inline: bool = True) -> Route:
+    """Return a route that the app answers by itself: public, and in no document."""
     names, shape = check_target(method, path)
     return Route(
         method=method,
@@ -237,7 +237,7 @@ def built_in(method: str, path: str, fn: Handler) -> Route:
         fn=fn,
         params=(),
         blocking=False,
-        inline=True,
+        inline=inline,
         cancel_on_disconnect=True,
         status=200,
         max_body=None,

@@ -34,7 +34,7 @@ MAIN: Final = '''\
 
 from collections.abc import AsyncIterator
 
-from oxbrook import App
+from oxbrook import App, Health
 
 from app.notes import Notes, router
 from app.settings import Settings
@@ -47,7 +47,7 @@ async def lifespan(app: App) -> AsyncIterator[dict[str, Notes]]:
     yield {"notes": Notes()}
 
 
-app = App(title="@name@", debug=settings.debug, lifespan=lifespan)
+app = App(title="@name@", debug=settings.debug, lifespan=lifespan, health=Health())
 app.include(router)
 '''
 

@@ -7,6 +7,7 @@ descriptor) is put back, and its threads have ended or been reported.
 from __future__ import annotations
 
 import logging
+import math
 import select
 import signal
 import socket
@@ -22,6 +23,7 @@ from oxbrook._access import AccessWriter
 from oxbrook._after import after_runner
 from oxbrook._blocking import Pool
 from oxbrook._compose import Surroundings, compose, validator_of
+from oxbrook._health import probes
 from oxbrook._lifespan import ProcessLifespan
 from oxbrook._loops import WorkerLoop
 from oxbrook._options import ServerOptions, loop_name
@@ -63,11 +65,13 @@ class ServerHandle:
         self._is_default_count = not options.workers
         self._loop_count = options.workers or default_workers()
         app.workers = self._loop_count
-        self._routes = app._served()
+        self._loops: list[WorkerLoop] = []
+        self._routes = app._served(loops=self._loops)
         self._started = threading.Event()
         self._address: Address | None = None
         self._is_served = False
         self._stops = 0
+        self._probes: _core.Probes | None = None
         # Open while `serve` runs: what signals and `shutdown` write to, and what it waits for.
         self._waking: socket.socket | None = None
 
@@ -112,6 +116,7 @@ class ServerHandle:
         app = self._app
         writer = AccessWriter() if app.access_log else None
         around = Surroundings(tuple(app._middleware), dict(app._handlers), app.debug, pool)
+        self._probes = None if app.health is None else probes(app.health)
         engine = _core.Engine(
             [compiled(route, around) for route in self._routes],
             options,
@@ -127,6 +132,7 @@ class ServerHandle:
             mounts=[mount.core for mount in app.mounts],
             cors=None if app.cors is None else app.cors._rules,
             access_log=None if writer is None else writer.log,
+            health=self._probes,
         )
         with self._lifespan():
             # A stop while the hook set up: nothing is served.
@@ -141,7 +147,7 @@ class ServerHandle:
         if lowered is not None:
             before, after, limit = lowered
             say(f"oxbrook: max_connections lowered from {before} to {after}: the descriptor limit is {limit}")
-        loops: list[WorkerLoop] = []
+        loops = self._loops
         try:
             for index in range(self._loop_count):
                 worker = engine.worker(index)
@@ -156,6 +162,7 @@ class ServerHandle:
             self._started.set()
             while not self._stops:
                 wait_for_wake(waiting)
+            self._announce_drain(waiting)
             self._drain(engine)
         finally:
             engine.stop_loops()
@@ -213,6 +220,16 @@ class ServerHandle:
     def _is_hurried(self) -> bool:
         """Whether a second stop came: what is left of any grace is over."""
         return self._stops > 1
+
+    def _announce_drain(self, waiting: socket.socket) -> None:
+        """Let readiness fail, and serve on until whoever asks for it had time to see that."""
+        health = self._app.health
+        if self._probes is None or health is None:
+            return
+        self._probes.drain()
+        end = time.monotonic() + health.drain_delay
+        while not self._is_hurried and (left := end - time.monotonic()) > 0.0:
+            wait_for_wake(waiting, left)
 
     def _drain(self, engine: _core.Engine) -> None:
         """Stop accepting and wait for what is in flight, up to the grace or a second stop."""
@@ -295,7 +312,7 @@ def logged(writer: AccessWriter | None) -> Iterator[None]:
     finally:
         writer.end(LOG_GRACE)
         # One whose logger hangs is left behind.
-        _leftover.leave_threads([writer.thread])
+        _leftover.leave_writer(writer.thread)
 
 
 def held(engine: _core.Engine) -> int:
@@ -303,11 +320,12 @@ def held(engine: _core.Engine) -> int:
     return sum(taken for taken, _, _ in engine.loads())
 
 
-def wait_for_wake(waiting: socket.socket) -> None:
-    """Sleep until something is written to the other end, and take it."""
+def wait_for_wake(waiting: socket.socket, timeout: float | None = None) -> None:
+    """Sleep until something is written to the other end, and take it; at most `timeout` seconds."""
     poll = select.poll()  # `select.select` knows no descriptor from 1024 on
     poll.register(waiting, select.POLLIN)
-    poll.poll()
+    # A wait of over 24 days is done in several.
+    poll.poll(None if timeout is None else min(math.ceil(timeout * 1000), 2**31 - 1))
     with suppress(BlockingIOError):
         while waiting.recv(512):
             pass

@@ -11,6 +11,7 @@ use crate::units::Micros;
 /// let set: LoopSet<u32, ()> = LoopSet::new(&LoopSetOptions::default())?;
 /// let gauges = set.gauges(set.loop_ids().next().expect("a set has a loop"));
 /// assert_eq!((gauges.slots_taken, gauges.slot_capacity, gauges.queued), (0, 1024, 0));
+/// assert_eq!(gauges.waiting_since, None);
 /// # Ok::<(), oxb_core::LoopSetError>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -21,6 +22,8 @@ pub struct LoopGauges {
     pub slot_capacity: usize,
     /// Jobs in its queue.
     pub queued: usize,
+    /// Since when jobs have been in its queue without one being taken; `None` when there is none.
+    pub waiting_since: Option<Micros>,
     /// When its current step began; `None` between steps.
     pub step_since: Option<Micros>,
     /// When the wake in flight was made; `None` when none is. Long ago means a loop that does not come back.

@@ -42,6 +42,8 @@ struct OwnerSide {
     jobs_taken: AtomicU64,
     jobs_stolen: AtomicU64,
     jobs_late: AtomicU64,
+    /// When it took a job last, 0 for never.
+    taken_at: AtomicU64,
 }
 
 struct LoopState<J, N> {
@@ -52,6 +54,8 @@ struct LoopState<J, N> {
     slots: CachePadded<SlotCount>,
     waker: CachePadded<Waker>,
     owner: CachePadded<OwnerSide>,
+    /// When a job was last pushed on an empty queue.
+    filled_at: AtomicU64,
     is_owned: AtomicBool,
 }
 
@@ -68,7 +72,9 @@ impl<J, N> LoopState<J, N> {
                 jobs_taken: AtomicU64::new(0),
                 jobs_stolen: AtomicU64::new(0),
                 jobs_late: AtomicU64::new(0),
+                taken_at: AtomicU64::new(0),
             }),
+            filled_at: AtomicU64::new(0),
             is_owned: AtomicBool::new(false),
         }
     }
@@ -78,6 +84,14 @@ impl<J, N> LoopState<J, N> {
         // Relaxed: a guess about load; being late by an instant is as good as having looked an instant earlier.
         let since = self.owner.step_since.load(Ordering::Relaxed);
         (since != 0).then_some(Micros(since))
+    }
+
+    /// Since when there was a job on its queue and it took none.
+    fn waiting_since(&self) -> Option<Micros> {
+        // Relaxed, both: a gauge. A push that races the look may be missed, and is seen by the next.
+        let filled_at = self.filled_at.load(Ordering::Relaxed);
+        let taken_at = self.owner.taken_at.load(Ordering::Relaxed);
+        (!self.jobs.is_empty()).then_some(Micros(filled_at.max(taken_at)))
     }
 
     /// Frees a slot here. A loop that stops and has no job left sleeps perhaps, and may end.
@@ -95,6 +109,10 @@ impl<J, N> LoopState<J, N> {
             Take::Taken => {}
             Take::Full => return Err(SubmitError::Overloaded { job }),
             Take::Stopping => return Err(SubmitError::Stopping { job }),
+        }
+        if self.jobs.is_empty() {
+            // Relaxed: a gauge, as in `waiting_since`. Of two that find it empty at once either is as good.
+            self.filled_at.store(queued_at.0, Ordering::Relaxed);
         }
         match self.jobs.push(Queued { job, queued_at }) {
             Ok(()) => Ok(()),
@@ -431,6 +449,7 @@ impl<J: Send, N: Send> LoopSet<J, N> {
             slots_taken: state.slots.taken(),
             slot_capacity: state.slots.capacity(),
             queued: state.jobs.len(),
+            waiting_since: state.waiting_since(),
             step_since: state.step_since(),
             wake_pending_since: state.waker.rung_at(),
             wakes: state.waker.ring_count(),

@@ -64,6 +64,29 @@ fn a_loop_has_one_owner_at_a_time() {
 }
 
 #[test]
+fn jobs_wait_since_the_queue_was_filled_or_the_last_was_taken() {
+    let set = set_of(1, 100);
+    let worker = Worker::new(&set, 0).unwrap();
+    let waiting_since = || set.gauges(worker.loop_id()).waiting_since;
+    assert_eq!(waiting_since(), None);
+    let before = clock::now();
+    set.submit(1).unwrap();
+    let filled_at = waiting_since().unwrap();
+    assert!((before..=clock::now()).contains(&filled_at));
+    set.submit(2).unwrap();
+    assert_eq!(waiting_since(), Some(filled_at), "the first one waits longest");
+    thread::sleep(Duration::from_millis(2));
+    assert_eq!(finish(&set, worker.pop()), Some(1));
+    assert!(waiting_since().unwrap() > filled_at, "the loop takes jobs");
+    assert_eq!(finish(&set, worker.pop()), Some(2));
+    assert_eq!(waiting_since(), None);
+    thread::sleep(Duration::from_millis(2));
+    let before = clock::now();
+    set.submit(3).unwrap();
+    assert!(waiting_since().unwrap() >= before, "a rest is no wait");
+}
+
+#[test]
 fn a_burst_costs_one_wake() {
     let set = set_of(1, 100);
     let worker = Worker::new(&set, 0).unwrap();

@@ -36,6 +36,7 @@ pub mod cors;
 pub mod files;
 pub mod form;
 pub mod head;
+pub mod health;
 pub mod http_date;
 pub mod params;
 pub mod problem;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::access_log::AccessLog;
 use crate::cors::Cors;
+use crate::health::Health;
 
 /// Where to listen.
 #[derive(Debug)]
@@ -58,6 +59,8 @@ pub struct ServerOptions {
     pub cors: Option<Arc<Cors>>,
     /// Where requests are told of when their responses end; `None`: nowhere.
     pub access_log: Option<Arc<AccessLog>>,
+    /// Probes that are answered before anything else is looked at.
+    pub health: Option<Arc<Health>>,
 }
 
 impl Default for ServerOptions {
@@ -76,6 +79,7 @@ impl Default for ServerOptions {
             write_timeout: Some(Duration::from_secs(30)),
             cors: None,
             access_log: None,
+            health: None,
         }
     }
 }

@@ -7,6 +7,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use oxb_core::Micros;
+
 use crate::exchange::{Exchange, Responder};
 use crate::reply::Reply;
 use crate::request::Request;
@@ -30,6 +32,12 @@ pub trait Service: Send + Sync + 'static {
     /// Whether a request would be refused now, so that a large body need not be read first.
     fn is_full(&self) -> bool {
         false
+    }
+
+    /// The loops that left requests waiting for longer than this, for health probes.
+    fn stalled(&self, after: Micros) -> Vec<usize> {
+        let _ = after;
+        Vec::new()
     }
 
     /// Tells the loop of a request that was begun.

@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use oxb_core::{PendingWakes, SubmitError, clock};
+use oxb_core::{Micros, PendingWakes, SubmitError, clock};
 use oxb_http::exchange::Responder;
 use oxb_http::request::Request;
 use oxb_http::service::{Notice, Service};
@@ -43,6 +43,15 @@ impl Service for Bridge {
 
     fn is_full(&self) -> bool {
         self.loops.is_full()
+    }
+
+    fn stalled(&self, after: Micros) -> Vec<usize> {
+        let now = clock::now();
+        let is_stalled = |loop_id| {
+            let since = self.loops.gauges(loop_id).waiting_since;
+            since.is_some_and(|since| now.since(since) > after)
+        };
+        self.loops.loop_ids().filter(|loop_id| is_stalled(*loop_id)).map(|loop_id| loop_id.index()).collect()
     }
 
     fn notify(&self, notice: Notice) {

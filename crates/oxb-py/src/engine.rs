@@ -12,6 +12,7 @@ use oxb_core::{Assignment, LoopSet, LoopSetOptions};
 use oxb_http::RouteOptions;
 use oxb_http::access_log::AccessLog;
 use oxb_http::cors::Cors;
+use oxb_http::health::Health;
 use oxb_http::listener::Address;
 use oxb_http::options::{Place, ServerOptions};
 use oxb_http::router::{Router, RouterBuilder};
@@ -25,6 +26,7 @@ use crate::allocator;
 use crate::bridge::Bridge;
 use crate::cors::CorsRules;
 use crate::errors;
+use crate::health::Probes;
 use crate::mount::PyMount;
 use crate::route::Route;
 use crate::worker::Worker;
@@ -75,6 +77,7 @@ impl Options {
         io_threads: usize,
         cors: Option<Arc<Cors>>,
         access_log: Option<Arc<AccessLog>>,
+        health: Option<Arc<Health>>,
     ) -> ServerOptions {
         ServerOptions {
             backlog: self.backlog,
@@ -90,6 +93,7 @@ impl Options {
             write_timeout: limit(self.write_timeout),
             cors,
             access_log,
+            health,
         }
     }
 }
@@ -116,6 +120,7 @@ pub(crate) struct Engine {
     io_threads: usize,
     cors: Option<Arc<Cors>>,
     access_log: Option<Arc<AccessLog>>,
+    health: Option<Arc<Health>>,
     stage: Mutex<Stage>,
 }
 
@@ -154,7 +159,8 @@ impl Engine {
     #[new]
     #[pyo3(signature = (
         routes, options, *, loop_count, io_threads, app, is_debug, answer, log_stream, send_stream, run_after,
-        submit, cors=None, mounts=Vec::new(), access_log=None
+        submit, cors=None, mounts=Vec::new(), access_log=None,
+        health=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "keywords of a Python constructor")]
     fn new(
@@ -173,6 +179,7 @@ impl Engine {
         cors: Option<PyRef<'_, CorsRules>>,
         mounts: Vec<Py<PyMount>>,
         access_log: Option<PyRef<'_, PyAccessLog>>,
+        health: Option<PyRef<'_, Probes>>,
     ) -> PyResult<Self> {
         allocator::give_large_buffers_back();
         let plans = routes.iter().map(|route| route.get().plan(py).map(Arc::new));
@@ -205,6 +212,7 @@ impl Engine {
             io_threads,
             cors: cors.map(|rules| rules.cors()),
             access_log: access_log.map(|log| log.log()),
+            health: health.map(|probes| probes.health()),
             stage: Mutex::new(Stage::Idle),
         })
     }
@@ -212,8 +220,8 @@ impl Engine {
     /// Takes the place to listen at. Returns what had to be lowered for want of descriptors: from, to, limit.
     fn bind(&self, py: Python<'_>) -> PyResult<Option<(usize, usize, u64)>> {
         let place = self.options.place()?;
-        let options =
-            self.options.server_options(self.io_threads, self.cors.clone(), self.access_log.clone());
+        let (cors, log) = (self.cors.clone(), self.access_log.clone());
+        let options = self.options.server_options(self.io_threads, cors, log, self.health.clone());
         let mut bound =
             py.detach(|| Server::bind(place, options)).map_err(|error| errors::serve_error(&error))?;
         let lowered = bound.fit_descriptors();

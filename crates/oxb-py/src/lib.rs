@@ -14,6 +14,7 @@ mod engine;
 mod errors;
 mod form;
 mod generator;
+mod health;
 mod json;
 mod mount;
 mod paths;
@@ -36,6 +37,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     errors::register(module)?;
     form::register(module)?;
     generator::register(module)?;
+    health::register(module)?;
     json::register(module)?;
     mount::register(module)?;
     paths::register(module)?;

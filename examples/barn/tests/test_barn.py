@@ -201,3 +201,8 @@ def test_migrations_run_once(barn: ModuleType) -> None:
 def test_every_answer_of_a_handler_has_a_number(client: TestClient) -> None:
     assert client.get("/api/me").headers["x-request-id"]
     assert client.get("/api/items", headers={"X-Request-Id": "mine"}).headers["x-request-id"] == "mine"
+
+
+def test_the_barn_says_whether_it_is_ready(client: TestClient) -> None:
+    assert client.get("/livez").json() == {"status": "ok"}
+    assert client.get("/readyz").json() == {"status": "ready", "checks": {"database": "ok"}}

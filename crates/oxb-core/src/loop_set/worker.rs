@@ -306,6 +306,8 @@ impl<J: Send, N: Send> Worker<J, N> {
         let late = waited > self.set.queue_timeout;
         owner.queue_wait.record(waited);
         add(&owner.jobs_taken, 1);
+        // Relaxed: a gauge that only this thread writes.
+        owner.taken_at.store(taken_at.0, Ordering::Relaxed);
         if late {
             add(&owner.jobs_late, 1);
         }

@@ -10,6 +10,7 @@ use crate::answer::{self, Answer};
 use crate::body::{BodyEnd, Collecting};
 use crate::cors::Stance;
 use crate::head::{Head, HeadError, Version};
+use crate::health::Probe;
 use crate::inflow::Inflow;
 use crate::io_thread::{self, Timed};
 use crate::router::Found;
@@ -66,10 +67,23 @@ impl<T: Transport> Connection<T> {
             may_send_more: framing.keep_alive,
             stance: cors.map_or(Stance::Silent, |cors| cors.stance(head.header("origin"))),
         };
+        let health = self.site.options.health.as_deref();
+        let probe = health.map_or(Probe::No, |health| {
+            health.probe(head.method(), head.path(), is_draining, &*self.site.service)
+        });
+        let is_probe = match probe {
+            Probe::No => false,
+            Probe::Checks => true,
+            Probe::Answered(answer) => {
+                return self.refuse(&head, Asked { stance: Stance::Silent, ..asked }, &answer);
+            }
+        };
         if let Some(answer) = cors.and_then(|cors| cors.preflight(&head)) {
             return self.refuse(&head, Asked { stance: Stance::Silent, ..asked }, &answer);
         }
-        self.log_begins(&head);
+        if !is_probe {
+            self.log_begins(&head);
+        }
         let (route, values) = match self.site.router.find(head.method(), head.path()) {
             Found::Route { id, values, .. } => {
                 match self.site.router.coerce(id, &values, head.query(), Some(&head)) {
