@@ -159,7 +159,8 @@ fn a_broadcast_comes_to_all() {
 
 #[test]
 fn a_message_that_one_subscriber_did_not_get_is_missing() {
-    let report = play(&broadcasting(|subscriber, message| subscriber != 1 || message != 7), BROADCAST);
+    // Two of the five connections: one of them may be that of the publisher, which is no subscriber.
+    let report = play(&broadcasting(|subscriber, message| subscriber > 1 || message != 7), BROADCAST);
     assert_eq!(report["is_right"], false, "{report}");
     let missing = report["stream"]["missing"].as_u64().unwrap();
     assert!(missing >= 1, "{report}");
