@@ -2,6 +2,7 @@
 //!
 //! **Invariant:** nothing is measured here; what is measured was built or installed by this run's own tree.
 
+mod baseline;
 mod kit;
 mod peers;
 
@@ -22,6 +23,8 @@ cargo xtask bench SCENARIO [OPTION ...]
   quiet       the same with 1 and 8 connections: what latency costs throughput
   timeout     request_timeout 30 against 0: CPU per request, and instructions under callgrind where that is installed
   instructions  the second half of that alone, without Python
+  baseline    instructions of small operations and of a request against benches/instructions.json, within 2 %;
+              --update writes it; of another compiler or machine, the commit that wrote it is counted as well
   builds      one loop on each interpreter given (--python twice), N loops on a free-threaded one
   cpu         a handler that computes, one loop against several
   imbalance   latency of light requests beside handlers that hold loops
@@ -79,7 +82,7 @@ pub(crate) fn run(mut arguments: Parser) -> Result<(), Error> {
         let words: Vec<OsString> = arguments.raw_args()?.collect();
         return report(&words);
     }
-    let (mut scenario, mut resumed, mut is_applied) = (None, None, false);
+    let (mut scenario, mut resumed, mut is_applied, mut is_update) = (None, None, false, false);
     let mut only: Vec<String> = Vec::new();
     let mut options = Options::default();
     while let Some(argument) = arguments.next()? {
@@ -103,6 +106,7 @@ pub(crate) fn run(mut arguments: Parser) -> Result<(), Error> {
             }
             Arg::Long("strict") => options.is_strict = true,
             Arg::Long("apply") => is_applied = true,
+            Arg::Long("update") => is_update = true,
             Arg::Long("resume") => resumed = Some(PathBuf::from(arguments.value()?)),
             Arg::Long("quick") => options.is_quick = true,
             Arg::Long("help") | Arg::Short('h') => {
@@ -118,6 +122,12 @@ pub(crate) fn run(mut arguments: Parser) -> Result<(), Error> {
     }
     if is_applied && scenario != "provision" {
         return Err(Error::Usage("--apply is for `bench provision`".to_owned()));
+    }
+    if is_update && scenario != "baseline" {
+        return Err(Error::Usage("--update is for `bench baseline`".to_owned()));
+    }
+    if scenario == "baseline" {
+        return baseline::run(is_update);
     }
     if scenario == "machine" {
         harness::describe(&workspace::root());

@@ -9,6 +9,7 @@ use std::path::Path;
 
 mod address;
 mod all;
+pub mod baseline;
 mod capacity;
 mod claim;
 mod error;
