@@ -191,7 +191,7 @@ def test_bodies_answers_and_their_models(document: dict[str, Any]) -> None:
     assert several == {"type": "array", "items": {"$ref": "#/components/schemas/Receipt"}}
 
 
-def test_operation_ids_are_unique(document: dict[str, Any]) -> None:
+def test_r40_operation_ids_are_unique_and_the_same_each_time(document: dict[str, Any]) -> None:
     ids = [one["operationId"] for path in document["paths"].values() for one in path.values()]
     assert len(ids) == len(set(ids))
     assert document["paths"]["/sub"]["get"]["operationId"] == "same_get_sub"
@@ -207,6 +207,13 @@ def test_operation_ids_are_unique(document: dict[str, Any]) -> None:
         "twin_get_a_b_2",
         "twin_get_root",
     ]
+    # One function for two methods of one path.
+    methods = ("post", "delete")
+    for method in methods:
+        getattr(app, method)("/both")(twin)
+    operations = app.openapi()["paths"]["/both"]
+    assert [operations[method]["operationId"] for method in methods] == ["twin_post_both", "twin_delete_both"]
+    assert app.openapi() == app.openapi()
 
 
 def test_the_document_is_served_and_listed_as_built_in() -> None:
