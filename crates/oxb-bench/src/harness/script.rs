@@ -67,6 +67,7 @@ impl Script {
             file.insert("duration".to_owned(), json!(sample.duration));
         }
         if let Some(rate) = sample.rate {
+            file.entry("mode").or_insert_with(|| json!("open"));
             file.insert("rate".to_owned(), json!(rate));
             file.insert("seed".to_owned(), json!(sample.seed));
         }
@@ -157,6 +158,12 @@ mod tests {
         {
             script.keys.insert(key.to_owned(), value);
         }
+        let paced = Script::default().file(Sample { rate: Some(9.0), ..SAMPLE });
+        assert_eq!(
+            (&paced["mode"], &paced["rate"]),
+            (&json!("open"), &json!(9.0)),
+            "a rate is that of an open loop"
+        );
         let open = script.file(Sample { rate: Some(9.0), ..SAMPLE });
         assert_eq!((&open["rate"], &open["seed"]), (&json!(9.0), &json!(7)));
         let closed = script.closed().file(SAMPLE);
